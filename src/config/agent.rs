@@ -1,0 +1,58 @@
+//! One agent: the program, what it may see, and how long it may take (R268 in its first form).
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::Deserialize;
+
+/// How to start an agent and how patient to be with it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    /// The program: a path, or a name that is looked up in `path`.
+    pub command: PathBuf,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Variables set verbatim; they win over everything else (R232).
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Names of variables that cross from the bridge's environment, else from the daemon's (R230).
+    #[serde(default)]
+    pub env_pass: Vec<String>,
+    /// The PATH of the peer; without it the bridge's, else the daemon's (R230).
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Deadline of each handshake request, in seconds, 1 to 600 (R22). Default: 30.
+    #[serde(default = "default_handshake_s")]
+    pub handshake_s: u64,
+    /// From closing stdin to SIGKILL when a peer is ended, in milliseconds, 0 to 60000 (R222). Default: 5000.
+    #[serde(default = "default_stop_grace_ms")]
+    pub stop_grace_ms: u64,
+    /// Whether a line that is no proper JSON-RPC fails the session (R6). Default: false.
+    #[serde(default)]
+    pub strict_wire: bool,
+}
+
+fn default_handshake_s() -> u64 {
+    30
+}
+
+fn default_stop_grace_ms() -> u64 {
+    5_000
+}
+
+impl Agent {
+    /// The agent inside this binary (R265).
+    pub fn demo() -> Self {
+        Self {
+            command: "/proc/self/exe".into(),
+            args: vec!["demo-agent".to_owned()],
+            env: BTreeMap::new(),
+            env_pass: Vec::new(),
+            path: None,
+            handshake_s: default_handshake_s(),
+            stop_grace_ms: default_stop_grace_ms(),
+            strict_wire: false,
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The ceilings an operator may move, with their ranges. Defaults stand in [`crate::limits`].
+
+use serde::Deserialize;
+
+use crate::limits;
+
+/// Ceilings and deadlines of the daemon. Counts and bytes are whole numbers; times are milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Sessions that may be live at once, 1 to 4096 (R61). Default: 32.
+    pub sessions_max: usize,
+    /// Host connections, 1 to 4096 (R256). Default: 64.
+    pub hosts_max: usize,
+    /// Requests one host may have open, 1 to 65536 (R256). Default: 256.
+    pub host_requests_max: usize,
+    /// Time a connection has for its first message, 100 to 600000 (R256). Default: 10000.
+    pub first_message_ms: u64,
+    /// Longest line on any wire, 65536 to 33554432 bytes (R9). Default: 33554432.
+    pub line_bytes_max: usize,
+    /// A write without progress for this long fails its wire, 100 to 600000 (R10, R108). Default: 30000.
+    pub write_stall_ms: u64,
+    /// Time a peer has to answer a cancel, 100 to 600000 (R250). Default: 5000.
+    pub cancel_grace_ms: u64,
+    /// A warm process nobody uses is ended after this, 100 to 600000 (R14). Default: 30000.
+    pub warm_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            sessions_max: 32,
+            hosts_max: 64,
+            host_requests_max: 256,
+            first_message_ms: 10_000,
+            line_bytes_max: limits::LINE_BYTES_MAX,
+            write_stall_ms: limits::WRITE_STALL_MS_MAX,
+            cancel_grace_ms: limits::CANCEL_GRACE_MS,
+            warm_ms: 30_000,
+        }
+    }
+}

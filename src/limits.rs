@@ -1,0 +1,77 @@
+//! Every ceiling of the house, with the relations that must hold between them asserted at compile time.
+//!
+//! These are the defaults and the hard bounds; what an operator may change is a key of [`crate::config::Limits`].
+//! Sizes are bytes, times milliseconds, unless the name says otherwise.
+
+/// One mebibyte.
+pub const MIB: usize = 1 << 20;
+
+/// Longest line accepted on any wire (R9); the limit of the official TypeScript SDK.
+pub const LINE_BYTES_MAX: usize = 32 * MIB;
+/// How much a reader takes with one system call.
+pub const READ_BYTES: usize = 64 << 10;
+/// Head and tail kept of a line that was too long (R9).
+pub const OVERLONG_KEPT_BYTES: usize = 4 << 10;
+
+/// Items a session may have on their way to its host, daemon's own notices included (R108).
+pub const QUEUE_ITEMS_MAX: usize = 256;
+/// Bytes of the same (R108).
+pub const QUEUE_BYTES_MAX: usize = 8 * MIB;
+/// Lines a peer may have on their way to the host (R110): below the queue, so that notices always fit.
+pub const WINDOW_ITEMS: usize = 192;
+/// Bytes of the same (R110).
+pub const WINDOW_BYTES: usize = MIB;
+/// Lines posted at once; half a window, so that reading and writing overlap.
+pub const BATCH_ITEMS_MAX: usize = WINDOW_ITEMS / 2;
+/// Pool that lines larger than a window are admitted through, shared by the whole daemon (R110).
+pub const LARGE_POOL_BYTES: usize = 64 * MIB;
+/// Bytes of one host connection that may be in the house at once (R256).
+pub const HOST_BYTES_MAX: usize = 64 * MIB;
+
+/// A write without progress for this long fails its wire (R10, R108).
+pub const WRITE_STALL_MS_MAX: u64 = 30_000;
+/// Time a peer has for its own answer to a cancel before it is killed (R250).
+pub const CANCEL_GRACE_MS: u64 = 5_000;
+/// The same while the daemon stops (R250).
+pub const STOP_CANCEL_GRACE_MS: u64 = 1_000;
+/// Stderr kept of a peer (R236).
+pub const STDERR_TAIL_BYTES: usize = 64 << 10;
+/// Characters of stderr that failure texts show (R237).
+pub const STDERR_SHOWN_CHARS: usize = 500;
+/// Bound on reaping and on draining stderr, each (R214).
+pub const REAP_MS_MAX: u64 = 1_000;
+/// Clean-up budget of a stop (R209).
+pub const STOP_MS_MAX: u64 = 4_000;
+/// The daemon ends itself after this, whatever happens (R209).
+pub const STOP_HARD_MS_MAX: u64 = 5_000;
+
+/// Prompts that may wait behind a running turn (R72).
+pub const WAITING_PROMPTS_MAX: usize = 20;
+/// Tool calls remembered per session (R106).
+pub const TOOL_CALLS_MAX: usize = 1_024;
+/// Longest tool call id remembered (R106).
+pub const TOOL_CALL_ID_BYTES_MAX: usize = 256;
+/// Updates held for a session whose set-up answer is still out (R105).
+pub const EARLY_ITEMS_MAX: usize = 1_024;
+/// Bytes of the same (R105).
+pub const EARLY_BYTES_MAX: usize = 8 * MIB;
+/// Permission requests open per session (R140).
+pub const OPEN_PERMISSIONS_MAX: usize = 16;
+/// Requests of one peer open towards its host.
+pub const OPEN_PEER_REQUESTS_MAX: usize = 256;
+/// Saved sessions kept while they live in memory only.
+pub const SAVED_SESSIONS_MAX: usize = 1_024;
+/// Longest path of a Unix socket on Linux (R255).
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// Restarts of one program in one directory before it is held back (R227).
+pub const RESTARTS_MAX: usize = 3;
+/// The window of the same.
+pub const RESTARTS_WINDOW_MS: u64 = 60_000;
+
+const _: () = assert!(WINDOW_ITEMS < QUEUE_ITEMS_MAX, "the daemon's own notices must fit behind a full window");
+const _: () = assert!(WINDOW_BYTES < QUEUE_BYTES_MAX, "the daemon's own notices must fit behind a full window");
+const _: () = assert!(LINE_BYTES_MAX <= LARGE_POOL_BYTES, "the longest line must fit its budget");
+const _: () = assert!(LINE_BYTES_MAX < HOST_BYTES_MAX, "one line must not take a host's whole budget");
+const _: () = assert!(STOP_CANCEL_GRACE_MS < STOP_MS_MAX && STOP_MS_MAX < STOP_HARD_MS_MAX);
+const _: () = assert!(BATCH_ITEMS_MAX * 2 <= WINDOW_ITEMS);

@@ -1,0 +1,91 @@
+//! What actors send each other: lines in wire order, or a word about the state of the other end.
+//!
+//! A request is answered to the sender of the letter under the token it carries. Tokens are the sender's own;
+//! JSON-RPC ids never travel (HOUSE law 7).
+
+use tokio::sync::oneshot;
+
+use crate::{
+    id::{Address, SessionId, Token},
+    wire::{credit::Credit, frame::Frame},
+};
+
+/// One piece of post.
+#[derive(Debug)]
+pub enum Letter {
+    /// Lines of one wire, in its order, with the credit they were lent.
+    Lines {
+        /// Who sends them; answers go there.
+        from: Address,
+        /// The lines.
+        envelopes: Vec<Envelope>,
+        /// Their credit, for all of them.
+        credit: Credit,
+    },
+    /// Something about the sender or asked of the receiver that is no line of the protocol.
+    Word {
+        /// Who says it.
+        from: Address,
+        /// What.
+        word: Word,
+    },
+}
+
+/// One line on its way.
+#[derive(Debug)]
+pub struct Envelope {
+    /// What it asks for or answers.
+    pub call: Call,
+    /// The line.
+    pub frame: Frame,
+}
+
+/// What a line means to its receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Wants exactly one answer, sent to the letter's sender under this token.
+    Request(Token),
+    /// Answers the receiver's own token.
+    Response(Token),
+    /// Wants nothing.
+    Notification,
+}
+
+/// Answer to an operator's order: nothing, or why not.
+pub type Done = oneshot::Sender<Result<(), String>>;
+
+/// What ends say to each other beside the protocol.
+#[derive(Debug)]
+pub enum Word {
+    /// To a session: its host is gone; end, keep what waits (R51).
+    HostLost(Loss),
+    /// To a session: the sender no longer wants the answer to that request (`$/cancel_request`).
+    Withdraw(Token),
+    /// To a session: cancel what runs, as `session/cancel` does.
+    Cancel,
+    /// To the berths: end a session, by the operator's order. Answers when it is gone.
+    Close(SessionId, Done),
+    /// To the berths: the same without any grace.
+    Kill(SessionId, Done),
+    /// To a host: a session of it ended by itself or was taken by somebody else.
+    SessionGone(SessionId, String),
+    /// To the root: stop the daemon. Answers when everything is down.
+    Stop(Done),
+}
+
+/// How a host was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// It closed its end.
+    Eof,
+    /// Reading from or writing to it failed.
+    Broken,
+    /// It took nothing for too long (R108).
+    Stalled,
+    /// More was queued for it than a queue holds (R108).
+    Overflow,
+    /// Another host took the session over (R41).
+    Replaced,
+    /// The daemon stops.
+    Stopping,
+}
