@@ -3,5 +3,6 @@
 pub mod config;
 pub mod directory;
 pub mod id;
+pub mod ingress;
 pub mod limits;
 pub mod wire;
