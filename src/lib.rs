@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod directory;
+pub mod egress;
 pub mod id;
 pub mod ingress;
 pub mod limits;
