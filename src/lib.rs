@@ -6,4 +6,5 @@ pub mod egress;
 pub mod id;
 pub mod ingress;
 pub mod limits;
+pub mod process;
 pub mod wire;
