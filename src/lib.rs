@@ -4,4 +4,5 @@ pub mod config;
 pub mod directory;
 pub mod id;
 pub mod limits;
+pub mod socket;
 pub mod wire;
