@@ -4,5 +4,6 @@ pub mod config;
 pub mod directory;
 pub mod id;
 pub mod limits;
+pub mod log;
 pub mod socket;
 pub mod wire;
