@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod directory;
+pub mod event;
 pub mod hello;
 pub mod id;
 pub mod limits;
