@@ -5,5 +5,6 @@ pub mod directory;
 pub mod event;
 pub mod hello;
 pub mod id;
+pub mod ingress;
 pub mod limits;
 pub mod wire;
