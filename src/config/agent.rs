@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How to start an agent and how patient to be with it.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
-    /// The program: a path, or a name that is looked up in `path`.
+    /// The program: an absolute path, or a name that is looked up in `path`. Nothing is expanded in it.
     pub command: PathBuf,
     /// Its arguments.
     #[serde(default)]
@@ -19,8 +19,8 @@ pub struct Agent {
     /// Names of variables that cross from the bridge's environment, else from the daemon's (R230).
     #[serde(default)]
     pub env_pass: Vec<String>,
-    /// The PATH of the peer; without it the bridge's, else the daemon's (R230).
-    #[serde(default)]
+    /// The PATH of the peer; without it, or when empty, the bridge's, else the daemon's (R230).
+    #[serde(default, deserialize_with = "unless_empty")]
     pub path: Option<String>,
     /// Deadline of each handshake request, in seconds, 1 to 600 (R22). Default: 30.
     #[serde(default = "default_handshake_s")]
@@ -31,6 +31,10 @@ pub struct Agent {
     /// Whether a line that is no proper JSON-RPC fails the session (R6). Default: false.
     #[serde(default)]
     pub strict_wire: bool,
+}
+
+fn unless_empty<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
+    Ok(Some(String::deserialize(value)?).filter(|text| !text.is_empty()))
 }
 
 fn default_handshake_s() -> u64 {

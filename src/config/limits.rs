@@ -1,11 +1,11 @@
 //! The ceilings an operator may move, with their ranges. Defaults stand in [`crate::limits`].
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
 /// Ceilings and deadlines of the daemon. Counts and bytes are whole numbers; times are milliseconds.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Sessions that may be live at once, 1 to 4096 (R61). Default: 32.
