@@ -2,6 +2,8 @@
 
 pub mod berth;
 pub mod config;
+pub mod control;
+pub mod daemon;
 pub mod demo;
 pub mod directory;
 pub mod egress;
@@ -14,6 +16,7 @@ pub mod limits;
 pub mod log;
 pub mod peer;
 pub mod process;
+pub mod root;
 pub mod residency;
 pub mod session;
 pub mod socket;

@@ -1,6 +1,6 @@
 //! The mailbox of a peer: starts its process, shakes hands, carries lines both ways, ends it.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, DerivedActorRef, SpawnErr, SupervisionEvent};
 
@@ -147,7 +147,7 @@ impl Actor for Peer {
         card.set("stage", "spawning");
         let listing = args.directory.list(card.clone());
         tokio::spawn(spawn(spec(&args), me));
-        let wire = Wire { strict: args.agent.strict_wire, ..Wire::default() };
+        let wire = Wire::new(args.agent.strict_wire);
         Ok(State {
             held: args.held.clone(),
             args,
@@ -503,20 +503,16 @@ impl TryFrom<Msg> for egress::Event {
 }
 
 fn spec(args: &Arguments) -> Spec {
-    let daemon_env = std::env::vars_os().collect();
-    let bridge: Option<BTreeMap<OsString, OsString>> = args
+    let daemon: process::environment::Variables = std::env::vars_os().collect();
+    let bridge: Option<process::environment::Variables> = args
         .bridge_env
         .as_ref()
         .map(|env| env.iter().map(|(name, value)| (name.into(), value.into())).collect());
-    Spec {
-        program: args.agent.command.clone(),
-        args: args.agent.args.iter().map(OsString::from).collect(),
-        cwd: args.cwd.clone(),
-        env: process::environment::build(&daemon_env, bridge.as_ref(), &args.agent),
-        session: args.session.to_string(),
-        records: args.records.clone(),
-        ..Spec::default()
-    }
+    let session = args.session.to_string();
+    let mut spec = Spec::new(&args.agent.command, &args.cwd, &session, args.records.clone());
+    spec.args = args.agent.args.iter().map(Into::into).collect();
+    spec.env = process::environment::environment(&daemon, bridge.as_ref(), &args.agent);
+    spec
 }
 
 async fn spawn(spec: Spec, me: ActorRef<Msg>) {

@@ -57,10 +57,15 @@ pub struct Wire {
     early: VecDeque<Frame>,
     early_bytes: usize,
     /// Junk is a failure (R6).
-    pub strict: bool,
+    strict: bool,
 }
 
 impl Wire {
+    /// A wire on which junk is a failure, or is not (R6).
+    pub fn new(strict: bool) -> Self {
+        Self { strict, ..Self::default() }
+    }
+
     /// Takes one input of the peer.
     pub fn read(&mut self, input: Input) -> Step {
         match input {

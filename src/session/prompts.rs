@@ -110,10 +110,10 @@ impl State {
 
     /// The open tool calls of a turn that was cut short are shown failed (R74).
     fn failed_tools(&mut self) -> Vec<Envelope> {
+        let ids = self.tools.drain();
         let failed = |id: &String| {
             self.update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed" }))
         };
-        let ids = self.tools.drain();
         ids.iter().map(failed).collect()
     }
 

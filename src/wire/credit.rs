@@ -175,6 +175,11 @@ impl Credit {
         Self { lender: None, amount: Amount::default(), large: None }
     }
 
+    /// Whether it is owed to nobody.
+    pub fn is_none(&self) -> bool {
+        self.lender.is_none()
+    }
+
     fn of(lender: &Budget, amount: Amount, large: Option<OwnedSemaphorePermit>) -> Self {
         Self { lender: Some(lender.clone()), amount, large }
     }

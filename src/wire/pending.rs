@@ -38,6 +38,11 @@ impl<I, O> Pending<I, O> {
         self.inbound.remove(&token)
     }
 
+    /// What is remembered of an open request of the other end.
+    pub fn inbound_mut(&mut self, token: Token) -> Option<&mut I> {
+        self.inbound.get_mut(&token).map(|(_, note)| note)
+    }
+
     /// The id of an open request of the other end, as written.
     pub fn inbound_id(&self, token: Token) -> Option<&[u8]> {
         self.inbound.get(&token).map(|(id, _)| &**id)
