@@ -1,5 +1,6 @@
 //! acpvisor: a daemon that supervises coding agents.
 
+pub mod cli;
 pub mod config;
 pub mod directory;
 pub mod event;
