@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// A descriptor that can be read without waiting.
-pub trait Source: Send + 'static {
+pub trait Source: Send + Sync + 'static {
     /// Waits until there is something to read, or the end.
     fn readable(&self) -> impl Future<Output = io::Result<()>> + Send;
     /// Reads what is there; 0 is the end.
@@ -132,6 +132,9 @@ impl<S: Source> Ingress<S> {
             }
             if !self.hand_over(inputs, &mut large, &deliver).await {
                 return End::Unwanted;
+            }
+            if lines.partial() <= self.budget.limit().bytes {
+                large = None;
             }
             if read == 0 {
                 return End::Eof;

@@ -179,6 +179,17 @@ impl Credit {
         Self { lender: Some(lender.clone()), amount, large }
     }
 
+    /// Takes a part out, for lines that go another way; what is not there is not taken.
+    pub fn split(&mut self, items: usize, bytes: usize) -> Credit {
+        let amount = Amount { items: items.min(self.amount.items), bytes: bytes.min(self.amount.bytes) };
+        if self.large.is_some() {
+            return std::mem::replace(self, Self::none());
+        }
+        self.amount.items -= amount.items;
+        self.amount.bytes -= amount.bytes;
+        Self { lender: self.lender.clone(), amount, large: None }
+    }
+
     /// Adds what another credit of the same lender holds. Credit of another lender comes back.
     pub fn absorb(&mut self, mut other: Credit) -> Option<Credit> {
         match (&self.lender, &other.lender) {

@@ -74,6 +74,17 @@ impl RpcError {
             .with(json!({ "failureType": "runtime", "failure": { "code": "runtime", "retryable": true } }))
     }
 
+    /// An error object that came over a wire.
+    pub fn of(raw: &serde_json::value::RawValue) -> Self {
+        let object = super::patch::Object::of(raw.get());
+        let text = |key| object.get(key).and_then(|v| serde_json::from_str(v.get()).ok());
+        Self {
+            code: object.get("code").and_then(|c| c.get().parse().ok()).unwrap_or(-32603),
+            message: text("message").unwrap_or_else(|| "the agent gave no message".to_owned()),
+            data: object.get("data").and_then(|d| serde_json::from_str(d.get()).ok()),
+        }
+    }
+
     /// Adds facts for programs.
     #[must_use]
     pub fn with(mut self, facts: Value) -> Self {
