@@ -151,10 +151,13 @@ fn converse(stream: UnixStream, task: Task, format: Format, paths: Paths) -> Res
         stream.set_nonblocking(true)?;
         let stream = tokio::net::UnixStream::from_std(stream)?;
         drive::drive(stream, Conversation::new(task), &mut screen, interrupts, began).await
-    })?;
-    screen.finish(&outcome);
+    });
+    match &outcome {
+        Ok(outcome) => screen.finish(outcome),
+        Err(_) => screen.break_off(),
+    }
     runtime.shutdown_background();
-    Ok(outcome.exit_code())
+    Ok(outcome?.exit_code())
 }
 
 /// The first signal is handed on; the second kills the session, whatever the run is busy with.

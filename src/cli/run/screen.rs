@@ -73,18 +73,24 @@ impl<O: Write, E: Write> Screen<O, E> {
     pub fn finish(&mut self, outcome: &Outcome) {
         match self.format {
             Format::Events => self.json(&outcome.line()),
-            Format::Text => self.break_line(),
-            Format::Result => {}
+            Format::Text | Format::Result => self.break_off(),
         }
         if let Some(complaint) = outcome.complaint() {
             self.complain(&complaint);
         }
     }
 
+    /// The end without an outcome: what comes next begins on a line of its own.
+    pub fn break_off(&mut self) {
+        if self.format == Format::Text {
+            self.break_line();
+        }
+    }
+
     /// Says something on stderr, on a line of its own.
     pub fn complain(&mut self, text: &str) {
-        if self.terminal && self.format == Format::Text {
-            self.break_line();
+        if self.terminal {
+            self.break_off();
         }
         // stderr is the last resort: there is nobody else to tell
         let _ = writeln!(self.err, "acpvisor: {}", one_line(text));

@@ -127,8 +127,9 @@ fn run_into(format: Format, out: &mut impl Write, script: impl FnOnce(&mut Daemo
         let stream = tokio::net::UnixStream::from_std(ours).unwrap();
         drive::drive(stream, Conversation::new(task), &mut screen, interrupted, |_| {}).await
     });
-    if let Ok(outcome) = &outcome {
-        screen.finish(outcome);
+    match &outcome {
+        Ok(outcome) => screen.finish(outcome),
+        Err(_) => screen.break_off(),
     }
     daemon.join().expect("the daemon got what it waited for");
     Ran { out: String::new(), err: String::from_utf8(err).unwrap(), outcome }
@@ -285,7 +286,7 @@ fn a_daemon_that_goes_away_is_a_failure() {
         daemon.opens();
         daemon.says_text("agent_message_chunk", "half an answ");
     });
-    assert_eq!(ran.out, "half an answ");
+    assert_eq!(ran.out, "half an answ\n");
     assert!(matches!(ran.outcome, Err(RunError::Lost)));
 }
 
