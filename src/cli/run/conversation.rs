@@ -8,6 +8,9 @@
 //!       any stage -> Over (interrupt, deadline)      Prompting -> Prompting (aborted: cancel was sent)
 //! ```
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::VecDeque, mem, time::Duration};
 
 use serde::Deserialize;
