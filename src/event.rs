@@ -49,6 +49,8 @@ pub enum Event<'a> {
     Text {
         /// The piece.
         text: Cow<'a, str>,
+        /// The message it belongs to, where the peer says so.
+        message_id: Option<Cow<'a, str>>,
         /// Whether a new message starts with it (R94).
         starts: bool,
         /// The frame.

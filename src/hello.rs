@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Name of the notification.
-pub const METHOD: &str = "_acpvisor/hello";
+use crate::wire::method::HELLO;
 
 /// What whoever connects says about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -44,7 +43,7 @@ impl Hello {
             method: &'static str,
             params: &'a Hello,
         }
-        let whole = Notification { jsonrpc: "2.0", method: METHOD, params: self };
+        let whole = Notification { jsonrpc: "2.0", method: HELLO, params: self };
         let mut line = serde_json::to_string(&whole).expect("a map of strings is always JSON");
         line.push('\n');
         line
@@ -73,7 +72,7 @@ mod tests {
         let line = hello.line();
         assert_eq!(line.find('\n'), Some(line.len() - 1));
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(value["method"], METHOD);
+        assert_eq!(value["method"], HELLO);
         assert_eq!(serde_json::from_value::<Hello>(value["params"].clone()).unwrap(), hello);
     }
 }

@@ -1,6 +1,7 @@
 //! acpvisor: a daemon that supervises coding agents.
 
 pub mod berth;
+pub mod cli;
 pub mod config;
 pub mod control;
 pub mod daemon;

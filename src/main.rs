@@ -1,7 +1,10 @@
 //! The door: a shim before anything else, the command line otherwise.
 
-fn main() {
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
     if let Some(code) = acpvisor::process::shim::main() {
         std::process::exit(code)
     }
+    acpvisor::cli::main()
 }

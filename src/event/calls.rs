@@ -27,9 +27,13 @@ pub struct Call {
 impl Call {
     /// What a `tool_call` or a `tool_call_update` says of itself.
     pub(super) fn described_by(update: &Update<'_>) -> Self {
-        let mut call = Self { kind: "other".into(), title: "".into(), subject: None };
-        call.amend(update);
-        call
+        Self { kind: "other".into(), title: "".into(), subject: None }.amended(update)
+    }
+
+    /// The same call with what an update says of it.
+    pub(super) fn amended(mut self, update: &Update<'_>) -> Self {
+        self.amend(update);
+        self
     }
 
     fn amend(&mut self, update: &Update<'_>) {

@@ -13,7 +13,7 @@ use super::{
     calls::{Call, Calls},
     cut,
     message::Message,
-    reading::{Update, model, peer_session_id, stop_reason, text, update_of},
+    reading::{Update, model, peer_session_id, stop_reason, text, tool_call_of, update_of},
     spending::Spending,
 };
 
@@ -135,6 +135,16 @@ impl Mapper {
         self.calls.get(id)
     }
 
+    /// A call as a permission request describes it: what it says, over what is known already.
+    pub fn described(&self, tool_call: Option<&RawValue>) -> Call {
+        let update = tool_call_of(tool_call);
+        let known = update.call_id().and_then(|id| self.calls.get(&id).cloned());
+        match known {
+            Some(call) => call.amended(&update),
+            None => Call::described_by(&update),
+        }
+    }
+
     /// Whether an announced call has neither ended nor been refused (R225).
     pub fn has_open_calls(&self) -> bool {
         self.calls.any_open()
@@ -153,8 +163,9 @@ impl Mapper {
     fn chunk<'a>(&mut self, update: &Update<'a>, frame: &'a RawValue) -> Event<'a> {
         match update.chunk_text() {
             Some(piece) if !piece.is_empty() => {
-                let starts = self.message.add(text(update.message_id).as_deref(), &piece);
-                Event::Text { text: piece, starts, raw: frame }
+                let message_id = text(update.message_id);
+                let starts = self.message.add(message_id.as_deref(), &piece);
+                Event::Text { text: piece, message_id, starts, raw: frame }
             }
             _ => kept(frame),
         }

@@ -140,6 +140,11 @@ pub(super) fn update_of(params: Raw<'_>) -> Option<(Cow<'_, str>, Update<'_>)> {
     Some((text(params.session_id)?, read(params.update)?))
 }
 
+/// The tool call that a permission request is about; empty when it names none.
+pub(super) fn tool_call_of(tool_call: Raw<'_>) -> Update<'_> {
+    read(tool_call).unwrap_or_default()
+}
+
 /// The stop reason of an answer to a prompt, whatever its type.
 pub(super) fn stop_reason(answer: &RawValue) -> Raw<'_> {
     read::<Answer>(Some(answer))?.stop_reason

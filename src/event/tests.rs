@@ -100,7 +100,8 @@ fn only_chunks_with_text_are_text() {
 /// R94: a different message id starts a new message, none continues, and the last message is the result.
 #[test]
 fn the_result_is_the_last_message() {
-    let cases: [(&[(Option<&str>, &str)], &str); 5] = [
+    type Chunks<'a> = &'a [(Option<&'a str>, &'a str)];
+    let cases: [(Chunks<'_>, &str); 5] = [
         (&[(Some("m1"), "A"), (Some("m1"), "B"), (Some("m2"), "C")], "C"),
         (&[(None, "A"), (None, "B")], "AB"),
         (&[(Some("m1"), "A"), (None, "B")], "AB"),
