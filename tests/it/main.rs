@@ -13,5 +13,10 @@ mod process;
 mod sandbox;
 mod scene;
 
+mod correlation;
 mod demo;
+mod framing;
 mod harness;
+mod lifecycle;
+mod relay;
+mod sessions;
