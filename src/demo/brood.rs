@@ -1,8 +1,8 @@
 //! Processes that a misbehaving agent leaves behind: a child, a grandchild in a session of its own, and one
 //! that was forked twice and belongs to nobody. All hold the agent's stdout and stderr open.
 //!
-//! Each is this binary again (`--sleeper KIN`), so nothing is needed from the machine; each ends after ten minutes,
-//! so a failed test leaves nothing for ever.
+//! Each is this binary again (`--sleeper KIN`), so nothing is needed from the machine; each ends after ten
+//! minutes, so a failed test leaves nothing for ever.
 
 use std::{
     fs::File,
@@ -56,8 +56,8 @@ pub(super) fn linger() {
     thread::sleep(LIFE);
 }
 
-/// The life of a sleeper. `Parent` and `Runaway` find the agent's stdout at their stdin: their own stdout is the
-/// pipe on which they name their child.
+/// The life of a sleeper. `Parent` and `Runaway` find the agent's stdout at their stdin: their own stdout is
+/// the pipe on which they name their child.
 pub(super) fn sleep(kin: Kin) -> i32 {
     let done = match kin {
         Kin::Child => Ok(()),

@@ -38,8 +38,8 @@ pub(super) enum Verdict {
     Refused(String),
 }
 
-/// Asks for permission to do what the tool call describes. An outcome `cancelled` without a cancel of the turn is
-/// a refusal: that is how a client without a rejecting option says no.
+/// Asks for permission to do what the tool call describes. An outcome `cancelled` without a cancel of the
+/// turn is a refusal: that is how a client without a rejecting option says no.
 pub(super) fn permission(turn: &mut Turn, tool_call: &Value) -> Result<Verdict, Cancelled> {
     let options = json!([
         {"optionId": "allow-once", "name": "Allow", "kind": "allow_once"},
@@ -85,8 +85,8 @@ pub(super) struct Ran {
     pub output: String,
 }
 
-/// Runs a command in a terminal of the client, shown in that tool call: create, wait, read, release. A cancelled turn
-/// kills it; it is released on every way out.
+/// Runs a command in a terminal of the client, shown in that tool call: create, wait, read, release. A
+/// cancelled turn kills it; it is released on every way out.
 pub(super) fn run(
     turn: &mut Turn,
     tool_call: &str,

@@ -1,7 +1,7 @@
 //! The wire of the agent: whole lines out under one lock, and who waits for which answer.
 //!
-//! Owns stdout. When nobody reads it any more, or it was closed on purpose, lines go nowhere; the end of stdin ends
-//! the process. Its request ids count from 0, which is an id like any other.
+//! Owns stdout. When nobody reads it any more, or it was closed on purpose, lines go nowhere; the end of
+//! stdin ends the process. Its request ids count from 0, which is an id like any other.
 
 use std::{
     collections::HashMap,

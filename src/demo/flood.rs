@@ -5,8 +5,8 @@ use std::io::{self, Write};
 /// Bytes gathered before a write.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// Writes `count` chunks of that session. The text of each is its number from 0, then `x` up to `bytes`. Stops early,
-/// between two writes, when `go_on` says no.
+/// Writes `count` chunks of that session. The text of each is its number from 0, then `x` up to `bytes`.
+/// Stops early, between two writes, when `go_on` says no.
 pub(super) fn pour(
     out: &mut impl Write,
     session: &str,

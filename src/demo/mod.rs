@@ -1,5 +1,5 @@
-//! The scripted agent inside the binary (R265): a well-behaved ACP v1 agent over stdio that needs no network and
-//! misbehaves when a prompt tells it to; also the puppet that tests speak through.
+//! The scripted agent inside the binary (R265): a well-behaved ACP v1 agent over stdio that needs no network
+//! and misbehaves when a prompt tells it to; also the puppet that tests speak through.
 //!
 //! Owns its own stdin and stdout and knows nothing of the daemon, for which it is an agent like any other.
 //! Blocking threads: one reads, one writes for each running turn.
@@ -69,8 +69,8 @@ fn start(flags: Flags) -> Result<i32, DemoError> {
     Ok(0)
 }
 
-/// Takes the two pipes away from the standard handles: a stray print cannot reach the protocol, and dropping the
-/// file really closes the pipe.
+/// Takes the two pipes away from the standard handles: a stray print cannot reach the protocol, and dropping
+/// the file really closes the pipe.
 fn own_stdio() -> io::Result<(File, File)> {
     let stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);

@@ -8,8 +8,8 @@ pub(super) fn ignore() {
     unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
 }
 
-/// Calls `told` for every SIGTERM, which then does nothing else. Call it before any thread starts: the mask that
-/// keeps the signal for the waiting thread is inherited.
+/// Calls `told` for every SIGTERM, which then does nothing else. Call it before any thread starts: the mask
+/// that keeps the signal for the waiting thread is inherited.
 pub(super) fn tell(told: impl Fn() + Send + 'static) {
     // SAFETY: an all-zero sigset_t is only ever passed to sigemptyset, which initialises it.
     let mut signals: libc::sigset_t = unsafe { std::mem::zeroed() };

@@ -1,7 +1,7 @@
 //! One prompt and its answer, in a thread of its own: updates out, questions to the client, and the cancel.
 //!
-//! Answers and the cancel come through one inbox, so a turn waits in one place only. After a cancel every step
-//! fails with [`Cancelled`]; the client has a second for answers that are still out.
+//! Answers and the cancel come through one inbox, so a turn waits in one place only. After a cancel every
+//! step fails with [`Cancelled`]; the client has a second for answers that are still out.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,6 +1,7 @@
 //! The puppet's stdin: a thread that passes it on and can be told to stop reading, or to close it.
 //!
-//! It waits for stdin and for the next order at once, so that closing never races with a read that is under way.
+//! It waits for stdin and for the next order at once, so that closing never races with a read that is under
+//! way.
 
 use std::{
     fs::File,

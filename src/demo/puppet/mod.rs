@@ -1,8 +1,8 @@
 //! The puppet: an agent that a test speaks through, byte for byte, over a Unix socket.
 //!
-//! The socket gets one JSON line about this process, then what stdin says; what it says goes to stdout. A byte 0x01,
-//! which no JSON holds, begins an [`order::Order`] or, the other way, a note; a line feed ends it. Every order that
-//! leaves the puppet alive is followed by the note `done ORDER`.
+//! The socket gets one JSON line about this process, then what stdin says; what it says goes to stdout. A
+//! byte 0x01, which no JSON holds, begins an [`order::Order`] or, the other way, a note; a line feed ends it.
+//! Every order that leaves the puppet alive is followed by the note `done ORDER`.
 
 mod intake;
 mod order;
