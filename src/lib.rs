@@ -1,6 +1,7 @@
 //! acpvisor: a daemon that supervises coding agents.
 
 pub mod berth;
+pub mod bridge;
 pub mod cli;
 pub mod config;
 pub mod control;
@@ -17,10 +18,11 @@ pub mod limits;
 pub mod log;
 pub mod peer;
 pub mod process;
-pub mod root;
 pub mod residency;
+pub mod root;
 pub mod session;
 pub mod socket;
+pub mod start;
 pub mod store;
 pub mod supervisor;
 pub mod tomb;

@@ -172,7 +172,9 @@ impl State {
     async fn again(&mut self, ear: Ear, me: &ActorRef<Msg>) -> Result<(), ActorProcessingErr> {
         if self.stopping.is_none() {
             match ear {
-                Ear::Host => self.hosts = listen(&self.args, &self.config, &self.shared, &self.berths, me).await?,
+                Ear::Host => {
+                    self.hosts = listen(&self.args, &self.config, &self.shared, &self.berths, me).await?
+                }
                 Ear::Control => self.control = operate(&self.args, &self.directory, me).await?,
             }
         }

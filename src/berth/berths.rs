@@ -114,7 +114,9 @@ impl Actor for Berths {
 impl State {
     async fn initialize(&mut self, order: Order, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
         match self.learnt.recall(order.learnt_key) {
-            Some(answer) => self.answer_from_memory(&order, &session::offer(answer, &order.capabilities, &order.name)),
+            Some(answer) => {
+                self.answer_from_memory(&order, &session::offer(answer, &order.capabilities, &order.name))
+            }
             None => return self.open(order, me).await,
         }
         Ok(())
@@ -232,10 +234,10 @@ impl State {
     fn hurry(&self, id: &SessionId, ending: Ending) {
         let loss = if let Reason::HostLost(loss) = ending.reason { loss } else { Loss::Stopping };
         let word = Word::HostLost(loss);
-        let _ = self.shared.directory.post(
-            &Address::Session(id.clone()),
-            Letter::Word { from: Address::Berths, word },
-        );
+        let _ = self
+            .shared
+            .directory
+            .post(&Address::Session(id.clone()), Letter::Word { from: Address::Berths, word });
     }
 
     async fn drain(&mut self, done: oneshot::Sender<()>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {

@@ -126,10 +126,14 @@ impl Berthing {
         }
         order.resume = Some(row);
         let replaced = owner.as_ref().map(|o| o.host.clone());
-        self.destroy(owner, Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) })
-            .await;
+        self.destroy(
+            owner,
+            Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) },
+        )
+        .await;
         if let Some(host) = replaced {
-            let word = Word::SessionGone(self.id.clone(), "another connection took the session over".to_owned());
+            let word =
+                Word::SessionGone(self.id.clone(), "another connection took the session over".to_owned());
             let _ = self.shared.directory.post(&host, Letter::Word { from: self.address(), word });
         }
         self.open(order).await
@@ -182,10 +186,12 @@ pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
         _ => None,
     };
     let envelopes = order.first.iter().filter_map(answer).collect();
-    let letter = Letter::Lines { from: Address::Session(order.id.clone()), envelopes, credit: Credit::none() };
+    let letter =
+        Letter::Lines { from: Address::Session(order.id.clone()), envelopes, credit: Credit::none() };
     let _ = shared.directory.post(&order.host, letter);
     let word = Word::SessionGone(order.id.clone(), error.message.clone());
-    let _ = shared.directory.post(&order.host, Letter::Word { from: Address::Session(order.id.clone()), word });
+    let _ =
+        shared.directory.post(&order.host, Letter::Word { from: Address::Session(order.id.clone()), word });
 }
 
 impl Operation {

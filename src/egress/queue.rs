@@ -108,7 +108,9 @@ impl Queue {
         while bytes < bytes_max
             && let Some(lane) = self.turn.pop_front()
         {
-            let Some(parcel) = self.lanes.get_mut(&lane).and_then(|w| w.parcels.pop_front()) else { continue };
+            let Some(parcel) = self.lanes.get_mut(&lane).and_then(|w| w.parcels.pop_front()) else {
+                continue;
+            };
             if self.lanes.get(&lane).is_some_and(|w| !w.parcels.is_empty()) {
                 self.turn.push_back(lane);
             }

@@ -94,7 +94,9 @@ impl State {
     pub(super) fn first_due(&mut self) {
         if self.stage == Stage::First && self.pending.inbound_len() == 0 {
             let ms = self.shared.limits.first_message_ms;
-            self.say_null(&RpcError::invalid_request(format!("no message within {ms} ms: limits.first_message_ms")));
+            self.say_null(&RpcError::invalid_request(format!(
+                "no message within {ms} ms: limits.first_message_ms"
+            )));
             self.lose(Loss::Eof);
         }
     }

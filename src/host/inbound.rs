@@ -55,7 +55,11 @@ impl State {
             // The answer to a question of the peer's is lost: the peer hears so.
             Some(carried) => {
                 let error = Frame::error(&RpcError::internal(format!("the host's answer is lost: {why}")));
-                self.hand_on(&carried.from, Envelope::new(Call::Response(carried.token), error), Credit::none());
+                self.hand_on(
+                    &carried.from,
+                    Envelope::new(Call::Response(carried.token), error),
+                    Credit::none(),
+                );
             }
             None => self.say(&Frame::error(&RpcError::invalid_request(why)), &id),
         }
@@ -88,7 +92,10 @@ impl State {
             Desk::Refuse(error) => self.refuse(token, &error),
             Desk::Initialize => self.initialize(token, &frame),
             Desk::New | Desk::Resume if repeats(&frame) => {
-                self.refuse(token, &RpcError::invalid_params("an object repeats a key, so its meaning is not certain"));
+                self.refuse(
+                    token,
+                    &RpcError::invalid_params("an object repeats a key, so its meaning is not certain"),
+                );
             }
             Desk::New => self.order(token, Wish::New, frame),
             Desk::Resume => self.order(token, Wish::Resume, frame),
@@ -168,7 +175,9 @@ impl State {
 
     fn notification(&mut self, method: Method, mut frame: Frame, credit: Credit) {
         match method {
-            Method::Hello if self.stage == Stage::First && self.hello.is_none() => return self.greeted(&frame),
+            Method::Hello if self.stage == Stage::First && self.hello.is_none() => {
+                return self.greeted(&frame);
+            }
             Method::Hello => return,
             Method::CancelRequest => return self.withdraw(&frame, credit),
             _ => {}
@@ -198,7 +207,9 @@ impl State {
     /// `$/cancel_request`: its id is one of this wire, so it travels as a token.
     fn withdraw(&mut self, frame: &Frame, credit: Credit) {
         let named = frame.request_id().and_then(|id| self.pending.inbound_token(id));
-        let Some((token, to)) = named.and_then(|(token, asked)| Some((token, asked.to.clone()?))) else { return };
+        let Some((token, to)) = named.and_then(|(token, asked)| Some((token, asked.to.clone()?))) else {
+            return;
+        };
         let envelope = Envelope { call: Call::Notification, about: Some(token), frame: frame.clone() };
         self.hand_on(&Address::Session(to), envelope, credit);
     }

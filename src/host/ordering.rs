@@ -191,7 +191,8 @@ fn key(of: &impl Hash) -> u64 {
 fn known_id(params: &Object) -> Result<SessionId, RpcError> {
     let text: Option<String> = params.get("sessionId").and_then(|id| serde_json::from_str(id.get()).ok());
     let text = text.ok_or_else(|| RpcError::invalid_params("sessionId is missing or no string"))?;
-    SessionId::parse(&text).ok_or_else(|| RpcError::invalid_params(format!("sessionId {text:?} is no session id")))
+    SessionId::parse(&text)
+        .ok_or_else(|| RpcError::invalid_params(format!("sessionId {text:?} is no session id")))
 }
 
 /// The directory of a session: absolute, there, and a directory (R34).

@@ -22,7 +22,9 @@ const OWN_LANE: Lane = 0;
 impl State {
     pub(super) fn post(&mut self, letter: Letter) {
         match letter {
-            Letter::Lines { from: Address::Session(id), envelopes, credit } => self.lines(&id, &envelopes, credit),
+            Letter::Lines { from: Address::Session(id), envelopes, credit } => {
+                self.lines(&id, &envelopes, credit)
+            }
             Letter::Word { word: Word::SessionGone(id, why), .. } => self.session_gone(&id, &why),
             Letter::Lines { .. } | Letter::Word { .. } => {}
         }
@@ -112,8 +114,12 @@ impl State {
     /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239).
     fn session_gone(&mut self, id: &SessionId, why: &str) {
         self.forget(id);
-        let open: Vec<Token> =
-            self.pending.inbound().filter(|(_, a)| a.to.as_ref() == Some(id)).map(|(token, _)| token).collect();
+        let open: Vec<Token> = self
+            .pending
+            .inbound()
+            .filter(|(_, a)| a.to.as_ref() == Some(id))
+            .map(|(token, _)| token)
+            .collect();
         for token in open {
             self.refuse(token, &RpcError::internal(format!("session {id}: {why}")));
         }

@@ -342,7 +342,13 @@ impl State {
         self.kill();
     }
 
-    fn send(&mut self, envelopes: Vec<Envelope>, mut credit: Credit, known: Option<&[u8]>, me: &ActorRef<Msg>) {
+    fn send(
+        &mut self,
+        envelopes: Vec<Envelope>,
+        mut credit: Credit,
+        known: Option<&[u8]>,
+        me: &ActorRef<Msg>,
+    ) {
         for envelope in envelopes {
             let mut out = Outgoing::default();
             let id = self.wire.send(&envelope, known, &mut out);

@@ -96,13 +96,16 @@ mod tests {
     fn only_version_one_is_one() {
         for (answer, theirs) in [("0", "0"), ("2", "2"), ("\"1\"", "\"1\""), ("1.0", "1.0")] {
             let line = format!(r#"{{"id":1,"result":{{"protocolVersion":{answer}}}}}"#);
-            let Err(HandshakeError::Version { theirs: t }) = check_initialize(frame(&line).member("result")) else {
+            let Err(HandshakeError::Version { theirs: t }) = check_initialize(frame(&line).member("result"))
+            else {
                 panic!("{answer} was taken for 1");
             };
             assert_eq!(t, theirs);
         }
         assert!(check_initialize(frame(r#"{"id":1,"result":{}}"#).member("result")).is_err());
-        assert!(check_initialize(frame(r#"{"id":1,"result":{"protocolVersion":1}}"#).member("result")).is_ok());
+        assert!(
+            check_initialize(frame(r#"{"id":1,"result":{"protocolVersion":1}}"#).member("result")).is_ok()
+        );
     }
 
     /// R25: a missing, non-string or blank id is none.

@@ -51,7 +51,8 @@ fn auth_methods(answer: &Object, host: &Object) -> Vec<Box<RawValue>> {
     let all = answer.get("authMethods").map_or("[]", RawValue::get);
     let mut methods: Vec<Box<RawValue>> = serde_json::from_str(all).unwrap_or_default();
     if !host.object("auth").is_true("terminal") {
-        let terminal = |m: &RawValue| Object::of(m.get()).get("type").map(RawValue::get) == Some("\"terminal\"");
+        let terminal =
+            |m: &RawValue| Object::of(m.get()).get("type").map(RawValue::get) == Some("\"terminal\"");
         methods.retain(|m| !terminal(m));
     }
     methods

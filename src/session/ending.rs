@@ -73,7 +73,9 @@ impl State {
         if first {
             self.begin_end(ending.reason);
         } else if self.turn.is_active() {
-            self.cancel_later(ending.cancel_grace.min(Duration::from_millis(self.shared.limits.cancel_grace_ms)));
+            self.cancel_later(
+                ending.cancel_grace.min(Duration::from_millis(self.shared.limits.cancel_grace_ms)),
+            );
         } else {
             self.end_peer();
         }

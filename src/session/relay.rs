@@ -12,9 +12,11 @@ use super::{
 };
 use crate::{
     id::{Generation, Token},
-    limits::{QUEUE_BYTES_MAX, OPEN_PEER_REQUESTS_MAX},
+    limits::{OPEN_PEER_REQUESTS_MAX, QUEUE_BYTES_MAX},
     peer::{self, Cause, Death},
-    wire::{Call, Envelope, Frame, Letter, Method, RpcError, Word, credit::Credit, frame::Class, patch::Object},
+    wire::{
+        Call, Envelope, Frame, Letter, Method, RpcError, Word, credit::Credit, frame::Class, patch::Object,
+    },
 };
 
 impl State {
@@ -32,7 +34,9 @@ impl State {
         for envelope in envelopes {
             let part = credit.split(1, envelope.frame.line().len());
             match (envelope.call, envelope.frame.class()) {
-                (Call::Request(token), Class::Request(method)) => self.host_asks(token, method, envelope, part),
+                (Call::Request(token), Class::Request(method)) => {
+                    self.host_asks(token, method, envelope, part)
+                }
                 (Call::Response(ours), _) => self.host_answers(ours, envelope.frame, part),
                 (_, Class::Notification(method)) => self.host_says(method, envelope, part),
                 _ => {}
@@ -55,7 +59,9 @@ impl State {
     /// The process is not there yet: the request waits for it, within bounds.
     fn wait_for_peer(&mut self, token: Token, envelope: Envelope) {
         let waiting: usize = self.early.iter().map(|e| e.frame.line().len()).sum();
-        if waiting + envelope.frame.line().len() > QUEUE_BYTES_MAX || self.early.len() >= OPEN_PEER_REQUESTS_MAX {
+        if waiting + envelope.frame.line().len() > QUEUE_BYTES_MAX
+            || self.early.len() >= OPEN_PEER_REQUESTS_MAX
+        {
             return self.refuse_host(token, &RpcError::pending_bytes());
         }
         self.early.push(envelope);
@@ -76,7 +82,8 @@ impl State {
         let kind = if method == Method::Authenticate { Kind::Authenticate } else { Kind::Other };
         let ours = self.ledger.enter(Side::Host, token, kind);
         if kind == Kind::Authenticate {
-            let copy = Frame::parse(Bytes::copy_from_slice(envelope.frame.line())).expect("it was parsed before");
+            let copy =
+                Frame::parse(Bytes::copy_from_slice(envelope.frame.line())).expect("it was parsed before");
             self.login = Some((ours, copy));
         }
         self.to_peer(vec![Envelope { call: Call::Request(ours), ..envelope }], credit);
@@ -153,7 +160,9 @@ impl State {
             return None;
         }
         match envelope.about {
-            Some(token) => self.ledger.find(Side::Peer, token).map(|ours| Envelope { about: Some(ours), ..envelope }),
+            Some(token) => {
+                self.ledger.find(Side::Peer, token).map(|ours| Envelope { about: Some(ours), ..envelope })
+            }
             None => Some(envelope),
         }
     }
@@ -205,7 +214,8 @@ impl State {
     }
 
     fn logged_in(&mut self, ours: Token) {
-        self.order.authenticated = self.login.take().filter(|(token, _)| *token == ours).map(|(_, frame)| frame);
+        self.order.authenticated =
+            self.login.take().filter(|(token, _)| *token == ours).map(|(_, frame)| frame);
         if let Some(peer) = &mut self.peer {
             peer.authenticated = true;
         }

@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn only_declared_services_are_called() {
         let none = serde_json::json!({});
-        let full = r#"{"fs":{"readTextFile":true,"writeTextFile":false},"terminal":true,"elicitation":{"url":{}}}"#;
+        let full =
+            r#"{"fs":{"readTextFile":true,"writeTextFile":false},"terminal":true,"elicitation":{"url":{}}}"#;
         let host = |r: Route| matches!(r, Route::Host(_));
         assert!(host(route(full, "fs/read_text_file", none.clone())));
         assert!(!host(route(full, "fs/write_text_file", none.clone())));

@@ -20,12 +20,7 @@ use crate::{
     peer::{self, Death, Peer, can_load, can_resume},
     store,
     supervisor::Verdict,
-    wire::{
-        Call, Envelope, Frame, Method, RpcError,
-        credit::Credit,
-        frame::Class,
-        patch::Object,
-    },
+    wire::{Call, Envelope, Frame, Method, RpcError, credit::Credit, frame::Class, patch::Object},
 };
 
 /// How the process is asked for the session.
@@ -167,11 +162,7 @@ impl State {
     /// How a process takes a session up again: the best way it offers (R31).
     fn way_back(&self) -> Option<How> {
         let answer = self.peer.as_ref()?.answer.as_ref()?;
-        if can_resume(answer) {
-            Some(How::Resume)
-        } else {
-            can_load(answer).then_some(How::Load)
-        }
+        if can_resume(answer) { Some(How::Resume) } else { can_load(answer).then_some(How::Load) }
     }
 
     /// A new process for a session that is live: it is told what the old one was told.

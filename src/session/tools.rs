@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::{
-    limits::{TOOL_CALLS_MAX, TOOL_CALL_ID_BYTES_MAX},
+    limits::{TOOL_CALL_ID_BYTES_MAX, TOOL_CALLS_MAX},
     wire::{
         Frame,
         frame::{ToolStatus, UpdateKind},

@@ -186,6 +186,10 @@ mod tests {
         let chunks: Vec<&[u8]> = long.as_bytes().chunks(1_000).collect();
         let Some(Line::Overlong(o)) = split(&chunks, 2_000).pop() else { panic!("not over-long") };
         assert_eq!((o.id.as_deref(), o.length), (Some(&b"5"[..]), long.len()));
-        assert!(o.head.starts_with(b"{\"id\"") && o.tail.ends_with(b"y\"}") && o.tail.len() == OVERLONG_KEPT_BYTES);
+        assert!(
+            o.head.starts_with(b"{\"id\"")
+                && o.tail.ends_with(b"y\"}")
+                && o.tail.len() == OVERLONG_KEPT_BYTES
+        );
     }
 }

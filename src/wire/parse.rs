@@ -237,7 +237,8 @@ mod tests {
     #[test]
     fn numbers_that_no_float_holds_are_skipped_over() {
         let m: Members<'_> =
-            serde_json::from_str(r#"{"id":1,"x":1e400,"params":{"n":-1e999,"sessionId":"s"}}"#).expect("valid");
+            serde_json::from_str(r#"{"id":1,"x":1e400,"params":{"n":-1e999,"sessionId":"s"}}"#)
+                .expect("valid");
         assert_eq!(m.params.and_then(|p| p.session_id).map(RawValue::get), Some("\"s\""));
     }
 }

@@ -105,7 +105,9 @@ mod tests {
     fn ids_are_told_apart_as_written() {
         let mut p: Pending<(), ()> = Pending::default();
         let one = p.receive(b"1", ()).expect("new");
-        assert!(p.receive(b"\"1\"", ()).is_ok() && p.receive(b"null", ()).is_ok() && p.receive(b"0", ()).is_ok());
+        assert!(
+            p.receive(b"\"1\"", ()).is_ok() && p.receive(b"null", ()).is_ok() && p.receive(b"0", ()).is_ok()
+        );
         assert!(p.receive(b"1", ()).is_err());
         assert_eq!(p.answer(one).map(|(id, ())| id.to_vec()), Some(b"1".to_vec()));
         assert!(p.answer(one).is_none());
