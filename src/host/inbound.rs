@@ -129,7 +129,7 @@ impl State {
 
     /// A request that names no session is for the agent process of the connection (R13).
     fn to_process(&mut self, token: Token, frame: Frame, credit: Credit) {
-        let id = self.warm.as_ref().map(|w| w.id.clone()).or_else(|| self.latest.clone());
+        let id = self.latest.clone().or_else(|| self.warm.as_ref().map(|w| w.id.clone()));
         match id {
             Some(id) => self.post_request(token, &id, frame, credit),
             None => self.order(token, Wish::Process, copy(&frame)),

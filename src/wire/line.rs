@@ -40,7 +40,6 @@ pub struct Splitter {
     scanned: usize,
     ceiling: usize,
     draining: Option<Drain>,
-    first: bool,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +53,7 @@ struct Drain {
 impl Splitter {
     /// For lines of at most that many bytes.
     pub fn new(ceiling: usize) -> Self {
-        Self { buffer: BytesMut::new(), scanned: 0, ceiling, draining: None, first: true }
+        Self { buffer: BytesMut::new(), scanned: 0, ceiling, draining: None }
     }
 
     /// Where the next read goes. Empty buffers are not kept while nothing comes.
@@ -113,7 +112,7 @@ impl Splitter {
             drain.take(&line);
             return Some(Line::Overlong(Box::new(drain.done())));
         }
-        if std::mem::take(&mut self.first) && line.starts_with(b"\xef\xbb\xbf") {
+        if line.starts_with(b"\xef\xbb\xbf") {
             line.advance(3);
         }
         if line.ends_with(b"\r") {

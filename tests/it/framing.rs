@@ -107,8 +107,9 @@ fn junk_fails_a_session_that_wants_a_strict_wire() {
         b"{\"jsonrpc\":\"2.0\",\"method\":\"foo/\xe9\"}\n",
     ];
     let mut scene = Scene::with(json!({}), |sandbox| sandbox.set("agent.p", "strict_wire = true"));
-    for line in lines {
-        let (session, mut peer) = scene.session("work");
+    // A directory each: a program that keeps failing in one is held back there (R227).
+    for (n, line) in lines.into_iter().enumerate() {
+        let (session, mut peer) = scene.session(&format!("work{n}"));
         let (id, prompt) = scene.turn(&session, &mut peer);
         peer.raw(line);
         peer.end_turn(&prompt);
