@@ -15,6 +15,7 @@ use std::{
 
 use rustix::{
     cmsg_space,
+    io::Errno,
     net::{
         AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
         SocketType, recv, send, sendmsg, socketpair,
@@ -88,8 +89,14 @@ impl Control {
     /// The next report; `None` when the shim is gone or speaks in tongues.
     pub(super) async fn report(&self) -> Option<Report> {
         let mut packet = [0; PACKET_BYTES_MAX];
-        let take = |socket: &OwnedFd| Ok(recv(socket, &mut packet[..], RecvFlags::DONTWAIT)?.1);
-        let received = self.socket.async_io(Interest::READABLE, take).await.ok()?;
+        let received =
+            self.socket.async_io(Interest::READABLE, |socket| take(socket, &mut packet)).await.ok()?;
         Report::parse(&packet[..received])
     }
+}
+
+fn take(socket: &OwnedFd, packet: &mut [u8]) -> io::Result<usize> {
+    let mut take = || recv(socket, &mut *packet, RecvFlags::DONTWAIT).map(|(_, received)| received);
+    // a shim that left with an order unread resets the line, which is told once and before its last words
+    Ok(take().or_else(|error| if error == Errno::CONNRESET { take() } else { Err(error) })?)
 }

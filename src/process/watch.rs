@@ -5,6 +5,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
+use rustix::process::Signal;
 use tokio::{
     process::Child,
     sync::{oneshot, watch},
@@ -217,16 +218,14 @@ impl Watch {
 
     /// Somebody killed or stopped the shim. What it stood over comes to the daemon, which ends it.
     async fn end_without_shim(&mut self) -> Option<String> {
+        // the group is found while its leader is not reaped, which is so until the sweep
+        if let Some(agent) = self.agent.filter(|agent| Identity::of(agent.pid) == Some(*agent)) {
+            tree::signal_group(agent.pid, Signal::KILL);
+        }
         let _ = self.child.start_kill();
-        let agent = self.agent;
-        let swept = tokio::task::spawn_blocking(move || {
-            // the agent dies with its shim, and its group is found while the leader is not reaped
-            if let Some(agent) = agent.filter(|agent| Identity::of(agent.pid) == Some(*agent)) {
-                tree::signal_group(agent.pid, rustix::process::Signal::KILL);
-            }
-            children::end_orphans(ORPHANS_MAX)
-        });
-        match swept.await {
+        // what is below a shim comes to us when it dies, not before
+        self.reap().await;
+        match tokio::task::spawn_blocking(|| children::end_orphans(ORPHANS_MAX)).await {
             Ok(Some(left)) if left.is_empty() => None,
             Ok(Some(left)) => Some(format!("the shim was killed and processes {left:?} would not end")),
             Ok(None) => Some("the shim was killed, and this process adopts no orphans".to_owned()),
