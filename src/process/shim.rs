@@ -12,32 +12,25 @@
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
-    io::{self, IoSliceMut},
+    ffi::OsString,
+    io,
     mem::MaybeUninit,
-    os::{
-        fd::{AsFd, FromRawFd, OwnedFd},
-        unix::process::CommandExt,
-    },
-    process::Command,
+    os::fd::{AsFd, FromRawFd, OwnedFd},
     time::{Duration, Instant},
 };
 
 use rustix::{
-    cmsg_space,
     event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, fcntl_dupfd_cloexec, read},
-    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recv, recvmsg, send},
-    process::{
-        Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, getppid,
-        set_child_subreaper, set_parent_process_death_signal, setrlimit, waitid,
-    },
+    net::{RecvFlags, SendFlags, recv, send},
+    process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, set_child_subreaper, waitid},
 };
 
 use super::{
+    birth,
     exit::Status,
     procfs, tree,
-    words::{Order, PACKET_BYTES_MAX, Report, Step},
+    words::{Order, PACKET_BYTES_MAX, Report},
 };
 
 /// First argument of a process that is a shim. Working directory, program and arguments follow; stdin is control.
@@ -51,8 +44,6 @@ const ABANDONED_GRACE: Duration = Duration::from_millis(500);
 const KILL_MAX: Duration = Duration::from_secs(3);
 /// Longest pause between two rounds of killing.
 const KILL_PAUSE: Duration = Duration::from_millis(10);
-/// A forked child waits this long for `Go`.
-const GO_MAX: Duration = Duration::from_secs(30);
 
 /// Runs the shim if this process is one; its exit code. To be called before any thread or runtime exists.
 pub fn main() -> Option<i32> {
@@ -72,10 +63,10 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> io::Result<i32> {
     // started as /proc/self/exe it would be called `exe`; a name is for the eyes alone
     let _ = rustix::thread::set_name(c"acpvisor-shim");
     let signals = take_signals()?;
-    let ends = receive_ends(&control)?;
+    let ends = birth::receive_ends(&control)?;
     let mut next = || arguments.next().ok_or(io::ErrorKind::InvalidInput);
     let (cwd, program) = (next()?, next()?);
-    match start(&control, ends, &cwd, &program, arguments) {
+    match birth::start(&control, ends, &cwd, &program, arguments) {
         Ok(agent) => Ok(Shim::new(control, signals, agent).attend()),
         Err((step, error)) => {
             say(&control, &Report::Failed(step, error.raw_os_error().unwrap_or(libc::EINVAL)));
@@ -107,86 +98,13 @@ fn take_signals() -> io::Result<OwnedFd> {
     }
 }
 
-/// Waits for `Begin` and takes the agent's ends of stdin, stdout and stderr out of it.
-fn receive_ends(control: &OwnedFd) -> io::Result<[OwnedFd; 3]> {
-    let mut packet = [0; PACKET_BYTES_MAX];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(3))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received =
-        recvmsg(control, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
-    let mut ends = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            ends.extend(rights);
-        }
-    }
-    match Order::parse(&packet[..received]) {
-        Some(Order::Begin) => ends.try_into().map_err(|_| io::ErrorKind::InvalidData.into()),
-        _ => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
-}
-
-/// Forks the agent, which says who it is and becomes the program on `Go`. Our copies of its pipes end here.
-fn start(
-    control: &OwnedFd,
-    [stdin, stdout, stderr]: [OwnedFd; 3],
-    cwd: &OsStr,
-    program: &OsStr,
-    arguments: impl Iterator<Item = OsString>,
-) -> Result<Pid, (Step, io::Error)> {
-    env::set_current_dir(cwd).map_err(|error| (Step::Cwd, error))?;
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
-    let (shim, words) = (getpid(), control.try_clone().map_err(|error| (Step::Run, error))?);
-    // SAFETY: the shim has one thread, so the forked child may do whatever the shim may.
-    unsafe { command.pre_exec(move || become_agent(shim, &words)) };
-    let child = command.spawn().map_err(|error| (Step::Run, error))?;
-    // a shim must not keep a directory busy that its agent has left
-    let _ = env::set_current_dir("/");
-    say(control, &Report::Running);
-    Ok(Pid::from_raw(child.id().cast_signed()).expect("a child has a number"))
-}
-
-/// In the forked child: a clean process that dies with its shim, known to the daemon, waiting for `Go`.
-fn become_agent(shim: Pid, control: &OwnedFd) -> io::Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    if getppid() != Some(shim) {
-        return Err(Errno::SRCH.into());
-    }
-    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-    reset_signals();
-    say(control, &Report::Waiting(getpid().as_raw_nonzero().get()));
-    let mut watched = [PollFd::new(control, PollFlags::IN)];
-    if poll(&mut watched, Some(&timespec(GO_MAX)))? == 0 {
-        return Err(Errno::TIMEDOUT.into());
-    }
-    match listen(control) {
-        Some(Order::Go) => Ok(()),
-        _ => Err(Errno::CANCELED.into()),
-    }
-}
-
-/// Undoes what the daemon ignores and the shim blocks.
-fn reset_signals() {
-    let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: default dispositions refer to no code, and the set is written before it is read. The numbers that
-    // cannot be changed are refused, which is as good.
-    unsafe {
-        for signal in 1..=64 {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-        libc::sigemptyset(none.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
-    }
-}
-
 /// Tells the daemon. If it is gone nobody need know.
-fn say(control: &OwnedFd, report: &Report) {
+pub(super) fn say(control: &OwnedFd, report: &Report) {
     let _ = send(control, report.packet().as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
 /// The order that has come; `None` when the daemon is gone or the packet is no order.
-fn listen(control: &OwnedFd) -> Option<Order> {
+pub(super) fn listen(control: &OwnedFd) -> Option<Order> {
     let mut packet = [0; PACKET_BYTES_MAX];
     let (_, received) = recv(control, &mut packet[..], RecvFlags::DONTWAIT).ok()?;
     Order::parse(&packet[..received])
@@ -356,7 +274,7 @@ fn status(found: &WaitIdStatus) -> Status {
     found.exit_status().map(Status::Code).or(signal).unwrap_or(Status::Unknown)
 }
 
-fn timespec(duration: Duration) -> Timespec {
+pub(super) fn timespec(duration: Duration) -> Timespec {
     let tv_sec = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     Timespec { tv_sec, tv_nsec: duration.subsec_nanos().into() }
 }

@@ -1,6 +1,6 @@
 //! Starts an agent under a shim and hands out its pipes, the handle that ends it and the news of its end.
 //!
-//! Owns nothing afterwards: [`watch`](super::watch) does. Never uses `pre_exec`, which would copy the page tables of
+//! Owns nothing afterwards: the watch does. Never uses `pre_exec`, which would copy the page tables of
 //! the daemon. The invariant: whatever has been started ends when its [`Process`] is dropped (R211).
 
 use std::{
