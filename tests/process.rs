@@ -404,17 +404,15 @@ async fn the_daemon_ends_what_a_killed_shim_stood_over() {
     assert!(!Path::new(&format!("/proc/{}", spawned.process.shim_pid())).exists(), "the shim is reaped");
 }
 
-/// R279: so it does with a shim that was stopped and cannot obey.
+/// R279: a shim that an agent stopped is woken to do its duty.
 #[tokio::test]
-async fn the_daemon_ends_what_a_stopped_shim_stands_over() {
-    adopt_orphans().expect("Linux");
+async fn a_stopped_shim_is_woken_to_kill() {
     let world = World::new();
     let mut spawned = world.sh(STUBBORN).await;
     ups(&mut spawned, STUBBORN_UPS).await;
     send(spawned.process.shim_pid(), Signal::STOP);
     spawned.process.kill();
-    let exit = exit_of(&spawned).await;
-    assert_eq!(exit, Exit { status: Status::Unknown, by_us: false, unproved: None });
+    assert_eq!(exit_of(&spawned).await, killed());
     world.assert_nothing_is_left();
 }
 

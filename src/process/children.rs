@@ -72,26 +72,24 @@ pub(super) fn end_orphans(bound: Duration) -> Option<Vec<i32>> {
     child_subreaper().ok().flatten()?;
     let due = Instant::now() + bound;
     loop {
-        let left = end_orphans_once();
+        let left = reap_orphans();
         if left.is_empty() || Instant::now() >= due {
             return Some(left);
         }
+        tree::kill(None, due, || orphans(&known()).into_iter().flat_map(family).collect());
         thread::sleep(PAUSE);
     }
 }
 
-/// One round. The table is held, because a child born meanwhile is no orphan and a number reaped may return.
-fn end_orphans_once() -> Vec<i32> {
+/// The orphans that still run. The table is held, because a number that is reaped may be that of a child at once.
+fn reap_orphans() -> Vec<i32> {
     let table = known();
-    let orphans = || {
-        let children = procfs::children(getpid().as_raw_nonzero().get()).into_iter();
-        children.filter(|pid| !table.1.contains_key(pid)).collect::<Vec<i32>>()
-    };
-    let families = || orphans().into_iter().flat_map(family).collect();
-    if !orphans().is_empty() {
-        tree::kill(None, families);
-    }
-    orphans().into_iter().filter(|pid| !tree::reap(*pid)).collect()
+    orphans(&table).into_iter().filter(|pid| !tree::reap(*pid)).collect()
+}
+
+fn orphans((_, children): &(u64, BTreeMap<i32, u64>)) -> Vec<i32> {
+    let all = procfs::children(getpid().as_raw_nonzero().get()).into_iter();
+    all.filter(|pid| !children.contains_key(pid)).collect()
 }
 
 fn family(root: i32) -> BTreeSet<Identity> {

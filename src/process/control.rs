@@ -77,6 +77,11 @@ impl Control {
         }
     }
 
+    /// Whether anything has been ordered that ends an agent.
+    pub(super) fn has_asked(&self) -> bool {
+        self.term.load(Ordering::Acquire) || self.kill.load(Ordering::Acquire)
+    }
+
     /// Returns once when [`kill`](Self::kill) was called.
     pub(super) async fn killed(&self) {
         self.killed.notified().await;

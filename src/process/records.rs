@@ -174,7 +174,7 @@ fn end(record: &Record, due: Instant) -> Vec<i32> {
         }
         // the number of the group is held as long as its leader is there
         let group = record.agent.is_alive().then_some(record.agent.pid);
-        tree::kill(group, || seen.iter().copied().chain(remains(record)).collect());
+        tree::kill(group, due, || seen.iter().copied().chain(remains(record)).collect());
         thread::sleep(PAUSE);
     }
 }

@@ -23,7 +23,10 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, fcntl_dupfd_cloexec, read},
     net::{RecvFlags, SendFlags, recv, send},
-    process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, set_child_subreaper, waitid},
+    process::{
+        Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, WaitStatus, getpid,
+        set_child_subreaper, wait, waitid,
+    },
 };
 
 use super::{
@@ -40,9 +43,11 @@ pub const WORD: &str = "__shim";
 const LEFTOVERS_GRACE: Duration = Duration::from_millis(200);
 /// The same for everything, when the daemon is gone.
 const ABANDONED_GRACE: Duration = Duration::from_millis(500);
+/// What is left after this long is named to the daemon, which need not wait for it.
+const TELL_AFTER: Duration = Duration::from_secs(3);
 /// Killing goes on this long; what is left then sits in the kernel or belongs to another user.
-const KILL_MAX: Duration = Duration::from_secs(3);
-/// Longest pause between two rounds of killing.
+const KILL_MAX: Duration = Duration::from_secs(30);
+/// Between two rounds of killing, for what was killed to die.
 const KILL_PAUSE: Duration = Duration::from_millis(10);
 
 /// Runs the shim if this process is one; its exit code. To be called before any thread or runtime exists.
@@ -146,16 +151,17 @@ impl Shim {
         if !grace.is_zero() {
             self.term_all(grace);
         }
-        let left = self.kill_all();
-        let report = if left.is_empty() { Report::Gone } else { Report::Left(left) };
-        say(&self.control, &report);
-        i32::from(report != Report::Gone)
+        let is_gone = self.kill_all();
+        if is_gone {
+            say(&self.control, &Report::Gone);
+        }
+        i32::from(!is_gone)
     }
 
     /// Until something ends the agent: how long it then has between TERM and KILL.
     fn stand_by(&mut self) -> Duration {
         loop {
-            self.adopted();
+            self.reap_adopted();
             if self.leader_ended() {
                 return LEFTOVERS_GRACE;
             }
@@ -195,17 +201,37 @@ impl Shim {
         }
     }
 
-    /// Kills until nothing is left below us: who is left when the bound is over.
-    fn kill_all(&mut self) -> Vec<i32> {
-        let bound = Instant::now() + KILL_MAX;
-        while !(self.is_alone() && self.has_no_child()) {
-            if Instant::now() >= bound {
-                return procfs::below(self.me).into_iter().map(|process| process.pid).collect();
-            }
-            tree::kill((!self.reaped).then(|| self.group()), || procfs::below(self.me));
-            self.event(Some(Instant::now() + KILL_PAUSE));
+    /// Kills until nothing is left below us; false when the bound is over.
+    fn kill_all(&mut self) -> bool {
+        let start = Instant::now();
+        let (mut tell_at, kill_until) = (Some(start + TELL_AFTER), start + KILL_MAX);
+        if self.is_alone() && !self.reap_all() {
+            return true;
         }
-        Vec::new()
+        loop {
+            tree::kill((!self.reaped).then(|| self.group()), kill_until, || procfs::below(self.me));
+            if !self.let_die() {
+                return true;
+            }
+            if tell_at.take_if(|at| Instant::now() >= *at).is_some() {
+                let left = procfs::below(self.me).into_iter().map(|process| process.pid);
+                say(&self.control, &Report::Left(left.collect()));
+            }
+            if Instant::now() >= kill_until {
+                return false;
+            }
+        }
+    }
+
+    /// Reaps what dies within the pause; whether any child remains.
+    fn let_die(&mut self) -> bool {
+        let due = Instant::now() + KILL_PAUSE;
+        while self.reap_all() {
+            if Instant::now() >= due || matches!(self.event(Some(due)), Event::Due) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Nothing is left but the unreaped leader, as far as /proc shows.
@@ -213,12 +239,34 @@ impl Shim {
         self.leader_ended() && self.adopted().is_empty()
     }
 
-    /// Reaps the leader, which frees the number of its group, and asks the kernel: it knows, /proc may be late.
-    fn has_no_child(&mut self) -> bool {
-        tree::reap(self.group());
+    /// Reaps whoever has ended, the leader too, which frees the number of its group; whether any child remains.
+    /// The kernel's word: what has no child has nothing below it.
+    fn reap_all(&mut self) -> bool {
+        self.leader_ended();
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.agent => self.release(status),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(Errno::INTR) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// The leader is reaped, and had not been seen to end before.
+    fn release(&mut self, status: WaitStatus) {
         self.reaped = true;
-        let any = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
-        matches!(any, Err(Errno::CHILD))
+        if !self.ended {
+            let signal = status.terminating_signal().map(Status::Signal);
+            self.tell_end(status.exit_status().map(Status::Code).or(signal).unwrap_or(Status::Unknown));
+        }
+    }
+
+    /// Reaps the adopted that have ended, as long as the leader has not: a zombie that stays hides the later ones.
+    fn reap_adopted(&self) {
+        while let Some(pid) = ended_child().filter(|pid| *pid != self.group()) {
+            tree::reap(pid);
+        }
     }
 
     /// The children besides the leader that still run; those that do not are reaped.
@@ -236,10 +284,14 @@ impl Shim {
                 Ok(Some(found)) => status(&found),
                 Err(_) => Status::Unknown,
             };
-            self.ended = true;
-            say(&self.control, &Report::Exited { status, asked: self.asked });
+            self.tell_end(status);
         }
         true
+    }
+
+    fn tell_end(&mut self, status: Status) {
+        self.ended = true;
+        say(&self.control, &Report::Exited { status, asked: self.asked });
     }
 
     fn event(&mut self, due: Option<Instant>) -> Event {
@@ -267,6 +319,18 @@ impl Shim {
         self.abandoned = order.is_none();
         order.map_or(Event::Abandoned, Event::Order)
     }
+}
+
+/// A child that has ended, left as it is.
+fn ended_child() -> Option<i32> {
+    let mut found = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let look = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: all zeroes is a siginfo, with the number 0 that stands for nobody, and the kernel fills in the rest.
+    let pid = unsafe {
+        libc::waitid(libc::P_ALL, 0, found.as_mut_ptr(), look);
+        found.assume_init().si_pid()
+    };
+    (pid > 0).then_some(pid)
 }
 
 fn status(found: &WaitIdStatus) -> Status {

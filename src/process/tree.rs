@@ -3,7 +3,7 @@
 //! Signals go through pidfds, after a look that the handle is the process that was found: a stranger with a reused
 //! number is never hit (R213). Reaps nothing.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Instant};
 
 use rustix::{
     io::Errno,
@@ -38,14 +38,15 @@ pub(super) fn signal_group(group: i32, signal: Signal) {
     }
 }
 
-/// One round of STOP and KILL over a group whose number is held and over `members`, asked again and again.
-pub(super) fn kill(group: Option<i32>, members: impl Fn() -> BTreeSet<Identity>) {
+/// One round of STOP and KILL over a group whose number is held and over `members`, asked again and again. The
+/// stopping ends at `until`, the killing is always done.
+pub(super) fn kill(group: Option<i32>, until: Instant, members: impl Fn() -> BTreeSet<Identity>) {
     let to_group = |signal| group.into_iter().for_each(|group| signal_group(group, signal));
     to_group(Signal::STOP);
     let mut stopped = BTreeSet::new();
     for _ in 0..STOP_LOOKS_MAX {
         let fresh: Vec<Identity> = members().into_iter().filter(|member| stopped.insert(*member)).collect();
-        if fresh.is_empty() {
+        if fresh.is_empty() || Instant::now() >= until {
             break;
         }
         fresh.into_iter().for_each(|member| signal(member, Signal::STOP));
