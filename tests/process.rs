@@ -36,9 +36,9 @@ const STUBBORN_UPS: usize = 3;
 /// Forks all the time, inside and outside its group.
 const FORKING: &str = r#"
     trap '' TERM
-    for i in 1 2 3; do setsid sh -c 'trap "" TERM; while :; do setsid sh -c "sleep 60 & exit 0"; done' & done
+    for i in 1 2 3; do setsid sh -c 'trap "" TERM; while :; do setsid sh -c "sleep 60 & exit 0"; sleep 0.001; done' & done
     echo up
-    while :; do sleep 60 & (sleep 60 &) ; done"#;
+    while :; do sleep 60 & (sleep 60 &) ; sleep 0.001; done"#;
 
 struct World {
     directory: tempfile::TempDir,

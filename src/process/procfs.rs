@@ -107,7 +107,7 @@ pub(super) fn below(root: i32) -> BTreeSet<Identity> {
 }
 
 /// The children of a process that was just looked at: of one thread there is one list.
-fn children_of(pid: i32, stat: Stat) -> Vec<i32> {
+pub(super) fn children_of(pid: i32, stat: Stat) -> Vec<i32> {
     if *LISTED && stat.threads <= 1 { listed(pid, pid) } else { children(pid) }
 }
 

@@ -174,7 +174,8 @@ fn end(record: &Record, due: Instant) -> Vec<i32> {
         }
         // the number of the group is held as long as its leader is there
         let group = record.agent.is_alive().then_some(record.agent.pid);
-        tree::kill(group, due, || seen.iter().copied().chain(remains(record)).collect());
+        let tops = seen.iter().copied().filter(|process| process.is_alive());
+        tree::kill(group, due, || tops.clone().chain(remains(record)).map(|process| process.pid).collect());
         thread::sleep(PAUSE);
     }
 }

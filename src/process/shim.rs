@@ -209,7 +209,7 @@ impl Shim {
             return true;
         }
         loop {
-            tree::kill((!self.reaped).then(|| self.group()), kill_until, || procfs::below(self.me));
+            tree::kill((!self.reaped).then(|| self.group()), kill_until, || procfs::children(self.me));
             if !self.let_die() {
                 return true;
             }
