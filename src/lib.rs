@@ -1,6 +1,7 @@
 //! acpvisor: a daemon that supervises coding agents.
 
 pub mod config;
+pub mod control;
 pub mod directory;
 pub mod id;
 pub mod limits;

@@ -3,6 +3,7 @@
 //! Owns the locks, the listening sockets and their files. Who holds the kernel's locks is the daemon; nothing else
 //! is proof, neither an answer nor its lack. **Never unlinks what it has not shown to be dead or its own.**
 
+mod arrivals;
 mod claim;
 mod endpoint;
 mod lock;
@@ -12,6 +13,7 @@ mod visitor;
 #[cfg(test)]
 mod tests;
 
+pub use arrivals::{Accept, receive};
 pub use claim::{Claim, ClaimError, OWNED_EXIT_CODE, Tenure, claim};
 pub use visitor::{Door, Refused, Visitor, admit};
 

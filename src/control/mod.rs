@@ -1,0 +1,17 @@
+//! The operator's side: what the daemon says about itself and what it is told to do, over `control.sock` (R257).
+//!
+//! Owns the listener, a connection an operator, and nothing else. Reads the cards that actors publish, never asks
+//! an actor; passes orders on as words.
+
+mod figures;
+mod listener;
+pub mod methods;
+mod operator;
+mod rpc;
+mod service;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use listener::{Arguments, Listener, Message};

@@ -1,0 +1,115 @@
+//! Takes connections from a listening socket for as long as somebody wants them.
+//!
+//! A machine short of descriptors or memory is waited for: it must not cost the daemon its ears (RES-01).
+
+use std::{future::Future, io, ops::ControlFlow, time::Duration};
+
+use rustix::io::Errno;
+use tokio::net::{UnixListener, UnixStream};
+
+use super::{Door, Visitor};
+
+/// Pause after a connection could not be accepted. Whoever is refused waits in the kernel's backlog meanwhile.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What connections come from.
+pub trait Accept: Send {
+    /// The next one.
+    fn accept(&mut self) -> impl Future<Output = io::Result<UnixStream>> + Send;
+}
+
+impl Accept for UnixListener {
+    async fn accept(&mut self) -> io::Result<UnixStream> {
+        UnixListener::accept(self).await.map(|(stream, _)| stream)
+    }
+}
+
+/// Hands every connection the door lets in to `take`, until that breaks off. An error means the socket is broken.
+pub async fn receive(
+    mut socket: impl Accept,
+    door: Door,
+    mut take: impl FnMut(UnixStream, Visitor) -> ControlFlow<()> + Send,
+) -> io::Result<()> {
+    let mut short = false;
+    loop {
+        match socket.accept().await {
+            Ok(stream) => {
+                short = false;
+                match door(&stream) {
+                    Ok(visitor) if take(stream, visitor).is_break() => return Ok(()),
+                    Ok(_) => {}
+                    Err(refused) => tracing::warn!(%refused, "connection refused"),
+                }
+            }
+            Err(error) if passes(&error) => {
+                // One event when it begins: it may last for hours.
+                if !std::mem::replace(&mut short, true) {
+                    tracing::warn!(%error, "cannot accept connections for now");
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether it is the machine's or one connection's trouble, and not the socket's.
+fn passes(error: &io::Error) -> bool {
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    let one = [Errno::CONNABORTED, Errno::INTR, Errno::AGAIN, Errno::PROTO, Errno::PERM];
+    Errno::from_io_error(error).is_some_and(|errno| short.contains(&errno) || one.contains(&errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::socket::Refused;
+
+    struct Script(Vec<io::Result<UnixStream>>);
+
+    impl Accept for Script {
+        async fn accept(&mut self) -> io::Result<UnixStream> {
+            self.0.remove(0)
+        }
+    }
+
+    fn failure(errno: Errno) -> io::Result<UnixStream> {
+        Err(errno.into())
+    }
+
+    fn connection() -> io::Result<UnixStream> {
+        UnixStream::pair().map(|(ours, _)| ours)
+    }
+
+    /// RES-01: a machine without descriptors is waited for, a broken socket is told of.
+    #[tokio::test]
+    async fn a_shortage_is_survived_and_a_broken_socket_is_not() {
+        let script =
+            Script(vec![failure(Errno::MFILE), failure(Errno::NFILE), connection(), failure(Errno::BADF)]);
+        let mut taken = 0;
+        let take = |_, _| {
+            taken += 1;
+            ControlFlow::Continue(())
+        };
+        let error = receive(script, Arc::new(super::super::admit), take).await.unwrap_err();
+        assert_eq!((Errno::from_io_error(&error), taken), (Some(Errno::BADF), 1));
+    }
+
+    #[tokio::test]
+    async fn who_is_refused_is_not_taken_and_the_last_taker_ends_it() {
+        let script = Script(vec![connection(), connection()]);
+        let mut calls = 0;
+        let door: Door = Arc::new(|_| Err(Refused::Unseen));
+        let broken =
+            receive(Script(vec![connection(), failure(Errno::BADF)]), door, |_, _| unreachable!()).await;
+        assert!(broken.is_err());
+        let take = |_, _| {
+            calls += 1;
+            ControlFlow::Break(())
+        };
+        receive(script, Arc::new(super::super::admit), take).await.unwrap();
+        assert_eq!(calls, 1);
+    }
+}
