@@ -69,8 +69,10 @@ pub const RESTARTS_MAX: usize = 3;
 /// The window of the same.
 pub const RESTARTS_WINDOW_MS: u64 = 60_000;
 
-const _: () = assert!(WINDOW_ITEMS < QUEUE_ITEMS_MAX, "the daemon's own notices must fit behind a full window");
-const _: () = assert!(WINDOW_BYTES < QUEUE_BYTES_MAX, "the daemon's own notices must fit behind a full window");
+const _: () =
+    assert!(WINDOW_ITEMS < QUEUE_ITEMS_MAX, "the daemon's own notices must fit behind a full window");
+const _: () =
+    assert!(WINDOW_BYTES < QUEUE_BYTES_MAX, "the daemon's own notices must fit behind a full window");
 const _: () = assert!(LINE_BYTES_MAX <= LARGE_POOL_BYTES, "the longest line must fit its budget");
 const _: () = assert!(LINE_BYTES_MAX < HOST_BYTES_MAX, "one line must not take a host's whole budget");
 const _: () = assert!(STOP_CANCEL_GRACE_MS < STOP_MS_MAX && STOP_MS_MAX < STOP_HARD_MS_MAX);

@@ -38,6 +38,19 @@ impl Large {
     }
 }
 
+/// A part of the pool for large lines, taken while a line grows.
+pub struct Hold(Option<OwnedSemaphorePermit>);
+
+impl Hold {
+    /// Gives back what the line did not need.
+    fn shrink(mut self, bytes: usize) -> Self {
+        if let Some(permit) = &mut self.0 {
+            drop(permit.split(permit.num_permits().saturating_sub(bytes)));
+        }
+        self
+    }
+}
+
 impl Budget {
     /// A budget of that size beside a pool for what is larger.
     pub fn new(limit: Amount, large: Large) -> Self {
@@ -46,10 +59,15 @@ impl Budget {
 
     /// Borrows for as many of these lines as fit now, at most `most`; waits until the first one does.
     /// Returns the credit and for how many lines it is. Nothing is lent for no line.
-    pub async fn lend(&self, lengths: &[usize], most: usize) -> (Credit, usize) {
+    /// A line larger than the budget goes alone, on what was held for it while it grew.
+    pub async fn lend(&self, lengths: &[usize], most: usize, held: &mut Option<Hold>) -> (Credit, usize) {
         let Some(first) = lengths.first() else { return (Credit::none(), 0) };
         if *first > self.0.limit.bytes {
-            return (self.lend_alone(*first).await, 1);
+            let hold = match held.take() {
+                Some(hold) => hold,
+                None => self.hold(*first).await,
+            };
+            return (self.lend_alone(hold.shrink(*first)).await, 1);
         }
         loop {
             // Registered before the look, so that a return between look and wait is not missed.
@@ -71,6 +89,11 @@ impl Budget {
             }
             returned.await;
         }
+    }
+
+    /// How much it lends at most.
+    pub fn limit(&self) -> Amount {
+        self.0.limit
     }
 
     /// Whether anything could be lent.
@@ -101,10 +124,15 @@ impl Budget {
         taken
     }
 
-    /// A line larger than the whole budget: when nothing else is out, and from the shared pool.
-    async fn lend_alone(&self, length: usize) -> Credit {
-        let permits = u32::try_from(length).unwrap_or(u32::MAX);
-        let large = self.0.large.0.clone().acquire_many_owned(permits).await.ok();
+    /// Takes that much from the pool for large lines: before a line may grow beyond the budget.
+    pub async fn hold(&self, bytes: usize) -> Hold {
+        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Hold(self.0.large.0.clone().acquire_many_owned(permits).await.ok())
+    }
+
+    /// A line larger than the whole budget: when nothing else is out.
+    async fn lend_alone(&self, hold: Hold) -> Credit {
+        let mut large = hold.0;
         loop {
             let returned = self.0.returned.notified();
             {
@@ -112,7 +140,7 @@ impl Budget {
                 if *lent == Amount::default() {
                     *lent = self.0.limit;
                     drop(lent);
-                    return Credit::of(self, self.0.limit, large);
+                    return Credit::of(self, self.0.limit, large.take());
                 }
             }
             returned.await;
@@ -147,8 +175,24 @@ impl Credit {
         Self { lender: None, amount: Amount::default(), large: None }
     }
 
+    /// Whether it is owed to nobody.
+    pub fn is_none(&self) -> bool {
+        self.lender.is_none()
+    }
+
     fn of(lender: &Budget, amount: Amount, large: Option<OwnedSemaphorePermit>) -> Self {
         Self { lender: Some(lender.clone()), amount, large }
+    }
+
+    /// Takes a part out, for lines that go another way; what is not there is not taken.
+    pub fn split(&mut self, items: usize, bytes: usize) -> Credit {
+        let amount = Amount { items: items.min(self.amount.items), bytes: bytes.min(self.amount.bytes) };
+        if self.large.is_some() {
+            return std::mem::replace(self, Self::none());
+        }
+        self.amount.items -= amount.items;
+        self.amount.bytes -= amount.bytes;
+        Self { lender: self.lender.clone(), amount, large: None }
     }
 
     /// Adds what another credit of the same lender holds. Credit of another lender comes back.
@@ -193,11 +237,11 @@ mod tests {
     #[tokio::test]
     async fn lends_what_fits_and_waits_for_the_rest() {
         let b = budget(3, 100);
-        let (first, n) = b.lend(&[10, 10, 10, 10], 96).await;
+        let (first, n) = b.lend(&[10, 10, 10, 10], 96, &mut None).await;
         assert_eq!((n, b.out()), (3, Amount { items: 3, bytes: 30 }));
         let waiter = tokio::spawn({
             let b = b.clone();
-            async move { b.lend(&[10], 96).await.1 }
+            async move { b.lend(&[10], 96, &mut None).await.1 }
         });
         tokio::task::yield_now().await;
         assert!(!waiter.is_finished());
@@ -210,7 +254,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_line_goes_alone() {
         let b = budget(3, 100);
-        let (large, n) = b.lend(&[500, 1], 96).await;
+        let (large, n) = b.lend(&[500, 1], 96, &mut None).await;
         assert_eq!((n, b.has_room()), (1, false));
         drop(large);
         assert_eq!(b.out(), Amount::default());
@@ -220,8 +264,8 @@ mod tests {
     #[tokio::test]
     async fn credit_of_one_lender_merges() {
         let b = budget(10, 100);
-        let (mut one, _) = b.lend(&[10], 1).await;
-        let (two, _) = b.lend(&[10], 1).await;
+        let (mut one, _) = b.lend(&[10], 1, &mut None).await;
+        let (two, _) = b.lend(&[10], 1, &mut None).await;
         assert!(one.absorb(two).is_none());
         assert_eq!(b.out(), Amount { items: 2, bytes: 20 });
         drop(one);

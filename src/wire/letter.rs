@@ -36,8 +36,18 @@ pub enum Letter {
 pub struct Envelope {
     /// What it asks for or answers.
     pub call: Call,
+    /// The request that `params.requestId` of the line names: in a `$/cancel_request` the sender's own, else
+    /// one of the receiver's.
+    pub about: Option<Token>,
     /// The line.
     pub frame: Frame,
+}
+
+impl Envelope {
+    /// A line that names no other request.
+    pub fn new(call: Call, frame: Frame) -> Self {
+        Self { call, about: None, frame }
+    }
 }
 
 /// What a line means to its receiver.
@@ -59,8 +69,6 @@ pub type Done = oneshot::Sender<Result<(), String>>;
 pub enum Word {
     /// To a session: its host is gone; end, keep what waits (R51).
     HostLost(Loss),
-    /// To a session: the sender no longer wants the answer to that request (`$/cancel_request`).
-    Withdraw(Token),
     /// To a session: cancel what runs, as `session/cancel` does.
     Cancel,
     /// To the berths: end a session, by the operator's order. Answers when it is gone.

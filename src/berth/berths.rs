@@ -1,0 +1,278 @@
+//! The supervisor of all berths: finds or makes the one of an id, remembers what agents said and how they failed.
+
+use std::{collections::HashMap, sync::Arc, time::Instant};
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::oneshot;
+
+use super::{
+    actor::{self, Berth, Idle},
+    learnt::Learnt,
+    operation::{self, Answer, Operation},
+};
+use crate::{
+    directory::{Card, Listing},
+    id::{Address, SessionId},
+    residency,
+    session::{self, Ending, Order, Reason, Report, Shared},
+    supervisor::{Intensity, Verdict},
+    wire::{Call, Envelope, Frame, Letter, Loss, RpcError, Word, credit::Credit},
+};
+
+/// What they take.
+pub enum Msg {
+    /// A host's `initialize`: answered from memory, else by a process that is started for it (R14).
+    Initialize(Box<Order>),
+    /// A host's `session/new`.
+    Open(Box<Order>),
+    /// A host's `session/resume`.
+    Resume(Box<Order>),
+    /// End a session.
+    End(SessionId, Ending, Answer),
+    /// From a session.
+    Report(Report),
+    /// From a berth.
+    Idle(Idle),
+    /// From an operator.
+    Post(Letter),
+    /// The daemon stops: end everything. Answered when all are gone.
+    Drain(oneshot::Sender<()>),
+}
+
+/// The actor.
+pub struct Berths;
+
+/// What they own.
+pub struct State {
+    shared: Arc<Shared>,
+    residency: ActorRef<residency::Msg>,
+    berths: HashMap<SessionId, Entry>,
+    learnt: Learnt,
+    failing: HashMap<u64, Intensity>,
+    started: Instant,
+    draining: bool,
+    _listing: Listing,
+}
+
+struct Entry {
+    actor: ActorRef<actor::Msg>,
+    /// Operations sent: a berth that has done as many is idle.
+    sent: u64,
+}
+
+impl Actor for Berths {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = (Arc<Shared>, ActorRef<residency::Msg>);
+
+    async fn pre_start(
+        &self,
+        me: ActorRef<Msg>,
+        (shared, residency): Self::Arguments,
+    ) -> Result<State, ActorProcessingErr> {
+        let card = Card::new("berths", "", "root");
+        Ok(State {
+            _listing: shared.directory.enter(Address::Berths, me.get_derived(), card),
+            shared,
+            residency,
+            berths: HashMap::new(),
+            learnt: Learnt::default(),
+            failing: HashMap::new(),
+            started: Instant::now(),
+            draining: false,
+        })
+    }
+
+    async fn handle(&self, me: ActorRef<Msg>, msg: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        match msg {
+            Msg::Initialize(order) => state.initialize(*order, &me).await?,
+            Msg::Open(order) => state.open(*order, &me).await?,
+            Msg::Resume(order) => state.resume(*order, &me).await?,
+            Msg::End(id, ending, answer) => state.give(id, Operation::End(ending, answer), &me).await?,
+            Msg::Report(report) => state.report(report),
+            Msg::Idle(idle) => state.idle(&idle),
+            Msg::Post(letter) => state.post(letter, &me).await?,
+            Msg::Drain(done) => state.drain(done, &me).await?,
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<Msg>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        if let SupervisionEvent::ActorFailed(cell, error) = event {
+            tracing::error!(%error, "berth failed");
+            state.berths.retain(|_, entry| entry.actor.get_id() != cell.get_id());
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    async fn initialize(&mut self, order: Order, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
+        match self.learnt.recall(order.learnt_key) {
+            Some(answer) => {
+                self.answer_from_memory(&order, &session::offer(answer, &order.capabilities, &order.name))
+            }
+            None => return self.open(order, me).await,
+        }
+        Ok(())
+    }
+
+    fn answer_from_memory(&self, order: &Order, offer: &crate::wire::patch::Object) {
+        let answer = |e: &Envelope| match e.call {
+            Call::Request(token) => Some(Envelope::new(Call::Response(token), Frame::result(offer))),
+            _ => None,
+        };
+        let envelopes = order.first.iter().filter_map(answer).collect();
+        let from = Address::Session(order.id.clone());
+        let gone = Word::SessionGone(order.id.clone(), "no process was needed".to_owned());
+        let letter = Letter::Lines { from: from.clone(), envelopes, credit: Credit::none() };
+        let _ = self.shared.directory.post(&order.host, letter);
+        let _ = self.shared.directory.post(&order.host, Letter::Word { from, word: gone });
+    }
+
+    async fn open(&mut self, order: Order, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
+        match self.may_start(&order) {
+            Some(error) => operation::refuse(&self.shared, &order, &error),
+            None => self.give(order.id.clone(), Operation::Open(order), me).await?,
+        }
+        Ok(())
+    }
+
+    async fn resume(&mut self, order: Order, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
+        match self.may_start(&order) {
+            Some(error) => operation::refuse(&self.shared, &order, &error),
+            None => self.give(order.id.clone(), Operation::Resume(order), me).await?,
+        }
+        Ok(())
+    }
+
+    /// Why this program is not started now.
+    fn may_start(&mut self, order: &Order) -> Option<RpcError> {
+        if self.draining {
+            return Some(RpcError::internal("the daemon is stopping"));
+        }
+        match self.verdict(order.program_key) {
+            Verdict::Hold(rest) => Some(session::held_back(&order.name, rest)),
+            Verdict::Restart | Verdict::Leave => None,
+        }
+    }
+
+    fn verdict(&mut self, program: u64) -> Verdict {
+        let now = self.started.elapsed();
+        self.failing.retain(|_, intensity| !intensity.is_calm(now));
+        self.failing.get_mut(&program).map_or(Verdict::Restart, |i| i.verdict(now))
+    }
+
+    fn report(&mut self, report: Report) {
+        match report {
+            Report::Learnt(key, answer) => self.learnt.learn(key, answer),
+            Report::Failed(program) => {
+                let now = self.started.elapsed();
+                self.failing.entry(program).or_default().failed(now);
+            }
+            Report::MayStart(program, reply) => {
+                let verdict = if self.draining { Verdict::Leave } else { self.verdict(program) };
+                let _ = reply.send(verdict);
+            }
+        }
+    }
+
+    /// Gives the berth of that id something to do; makes one when there is none.
+    async fn give(
+        &mut self,
+        id: SessionId,
+        operation: Operation,
+        me: &ActorRef<Msg>,
+    ) -> Result<(), ractor::SpawnErr> {
+        if !self.berths.contains_key(&id) {
+            let arguments = actor::Arguments {
+                id: id.clone(),
+                shared: self.shared.clone(),
+                residency: self.residency.clone(),
+                reports: me.get_derived(),
+                idle: me.get_derived(),
+            };
+            let (actor, _) = Actor::spawn_linked(None, Berth, arguments, me.get_cell()).await?;
+            self.berths.insert(id.clone(), Entry { actor, sent: 0 });
+        }
+        if let Some(entry) = self.berths.get_mut(&id) {
+            entry.sent += 1;
+            let _ = entry.actor.cast(actor::Msg::Do(operation));
+        }
+        Ok(())
+    }
+
+    /// A berth that has nothing to do goes, unless something was sent to it meanwhile.
+    fn idle(&mut self, Idle(id, done): &Idle) {
+        if self.berths.get(id).is_some_and(|entry| entry.sent == *done)
+            && let Some(entry) = self.berths.remove(id)
+        {
+            entry.actor.stop(None);
+        }
+    }
+
+    async fn post(&mut self, letter: Letter, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
+        match letter {
+            Letter::Word { word: Word::Close(id, done), .. } => {
+                self.give(id, Operation::operator(false, done), me).await?;
+            }
+            Letter::Word { word: Word::Kill(id, done), .. } => {
+                self.hurry(&id, Ending::at_once(Reason::Killed));
+                self.give(id, Operation::operator(true, done), me).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Tells a session to end without waiting for what its berth does before.
+    fn hurry(&self, id: &SessionId, ending: Ending) {
+        let loss = if let Reason::HostLost(loss) = ending.reason { loss } else { Loss::Stopping };
+        let word = Word::HostLost(loss);
+        let _ = self
+            .shared
+            .directory
+            .post(&Address::Session(id.clone()), Letter::Word { from: Address::Berths, word });
+    }
+
+    async fn drain(&mut self, done: oneshot::Sender<()>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
+        self.draining = true;
+        let ending = Ending::host_lost(Loss::Stopping);
+        let ids: Vec<SessionId> = self.berths.keys().cloned().collect();
+        let mut ends = Vec::with_capacity(ids.len());
+        for id in ids {
+            let (answer, gone) = oneshot::channel();
+            self.hurry(&id, ending);
+            self.give(id, Operation::End(ending, Answer::Operator(answer)), me).await?;
+            ends.push(gone);
+        }
+        tokio::spawn(async move {
+            for gone in ends {
+                let _ = gone.await;
+            }
+            let _ = done.send(());
+        });
+        Ok(())
+    }
+}
+
+macro_rules! carries {
+    ($($type:ty => $variant:ident),*) => {$(
+        impl From<$type> for Msg {
+            fn from(inner: $type) -> Self { Self::$variant(inner) }
+        }
+        impl TryFrom<Msg> for $type {
+            type Error = ();
+            fn try_from(msg: Msg) -> Result<Self, ()> {
+                if let Msg::$variant(inner) = msg { Ok(inner) } else { Err(()) }
+            }
+        }
+    )*};
+}
+
+carries!(Report => Report, Idle => Idle, Letter => Post);

@@ -1,0 +1,203 @@
+//! What is done at a berth, one thing at a time, each in a task of its own so that no mailbox waits.
+
+use std::sync::Arc;
+
+use ractor::{ActorCell, ActorRef, DerivedActorRef};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::{
+    id::{Address, SessionId, Token},
+    residency::{self, Refusal, Slot},
+    session::{self, Ending, Order, Reason, Report, Session, Shared},
+    store::{self, Row},
+    tomb::{Grave, tomb},
+    wire::{Call, Envelope, Frame, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
+};
+
+/// Who hears that a session is gone.
+#[derive(Debug)]
+pub enum Answer {
+    /// A host, to a request of it.
+    Host(Address, Token),
+    /// An operator.
+    Operator(Done),
+    /// Nobody.
+    None,
+}
+
+/// One thing to do.
+pub enum Operation {
+    /// Make a session.
+    Open(Order),
+    /// Take a session up again.
+    Resume(Order),
+    /// End the session.
+    End(Ending, Answer),
+}
+
+/// The session that is there.
+#[derive(Debug, Clone)]
+pub struct Owner {
+    pub actor: ActorRef<session::Msg>,
+    pub grave: Grave,
+    pub host: Address,
+}
+
+/// What a task needs.
+#[derive(Clone)]
+pub struct Berthing {
+    pub id: SessionId,
+    pub berth: ActorCell,
+    pub shared: Arc<Shared>,
+    pub residency: ActorRef<residency::Msg>,
+    pub reports: DerivedActorRef<Report>,
+}
+
+impl Berthing {
+    /// Does one thing. Returns who is there afterwards.
+    pub async fn perform(self, operation: Operation, owner: Option<Owner>) -> Option<Owner> {
+        match operation {
+            Operation::Open(order) => self.open(order).await,
+            Operation::Resume(order) => self.resume(order, owner).await,
+            Operation::End(ending, answer) => {
+                let existed = owner.is_some();
+                self.destroy(owner, ending).await;
+                self.tell(answer, existed);
+                None
+            }
+        }
+    }
+
+    async fn open(&self, mut order: Order) -> Option<Owner> {
+        let slot = match self.reserve().await {
+            Ok(slot) => slot,
+            Err(error) => {
+                self.refuse(&order, &error);
+                return None;
+            }
+        };
+        let (opened, done) = oneshot::channel::<()>();
+        let waits = order.resume.is_some();
+        order.opened = Some(opened);
+        let (tomb, grave) = tomb();
+        let host = order.host.clone();
+        let arguments = session::Arguments {
+            order,
+            shared: self.shared.clone(),
+            slot,
+            tomb,
+            reports: self.reports.clone(),
+        };
+        let actor = Session::start(arguments, self.berth.clone()).await.ok()?;
+        // Loads of one id come one after the other: the next waits until this one is answered (R39).
+        if waits {
+            let _ = done.await;
+        }
+        Some(Owner { actor, grave, host })
+    }
+
+    async fn reserve(&self) -> Result<Slot, RpcError> {
+        let (reply, slot) = oneshot::channel();
+        let _ = self.residency.cast(residency::Msg::Reserve(self.id.clone(), reply));
+        match slot.await {
+            Ok(Ok(slot)) => Ok(slot),
+            Ok(Err(Refusal::Full { limit })) => Err(RpcError::capacity(limit)),
+            Ok(Err(refusal @ Refusal::Taken)) => Err(RpcError::internal(refusal.to_string())),
+            Err(_) => Err(RpcError::internal("the daemon is stopping")),
+        }
+    }
+
+    async fn resume(&self, mut order: Order, owner: Option<Owner>) -> Option<Owner> {
+        if let Some(owner) = owner.clone().filter(|o| o.host == order.host) {
+            let letter = Letter::Lines { from: order.host, envelopes: order.first, credit: Credit::none() };
+            let _ = owner.actor.cast(session::Msg::Post(letter));
+            return Some(owner);
+        }
+        // An id that is not known must not cost a session that lives (R43).
+        let Some(row) = self.find().await else {
+            self.refuse(&order, &RpcError::unknown_session(self.id.as_str()));
+            return owner;
+        };
+        if row.agent != order.name {
+            let why = format!("session {} belongs to agent `{}`", self.id, row.agent);
+            self.refuse(&order, &RpcError::invalid_params(why));
+            return owner;
+        }
+        order.resume = Some(row);
+        let replaced = owner.as_ref().map(|o| o.host.clone());
+        self.destroy(
+            owner,
+            Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) },
+        )
+        .await;
+        if let Some(host) = replaced {
+            let word =
+                Word::SessionGone(self.id.clone(), "another connection took the session over".to_owned());
+            let _ = self.shared.directory.post(&host, Letter::Word { from: self.address(), word });
+        }
+        self.open(order).await
+    }
+
+    async fn find(&self) -> Option<Row> {
+        let (reply, row) = oneshot::channel();
+        let _ = self.shared.store.cast(store::Msg::Find(self.id.clone(), reply));
+        row.await.ok().flatten().filter(|row| row.resumable)
+    }
+
+    async fn destroy(&self, owner: Option<Owner>, ending: Ending) {
+        if let Some(owner) = owner {
+            let _ = owner.actor.cast(session::Msg::End(ending));
+            owner.grave.closed().await;
+        }
+    }
+
+    /// An answer leaves behind everything the session said (R107).
+    fn tell(&self, answer: Answer, existed: bool) {
+        match answer {
+            Answer::Host(host, token) => {
+                let done = Envelope::new(Call::Response(token), Frame::result(&json!({})));
+                let letter =
+                    Letter::Lines { from: self.address(), envelopes: vec![done], credit: Credit::none() };
+                let _ = self.shared.directory.post(&host, letter);
+            }
+            Answer::Operator(done) => {
+                let known = existed.then_some(()).ok_or_else(|| format!("session {} is not live", self.id));
+                let _ = done.send(known);
+            }
+            Answer::None => {}
+        }
+    }
+
+    /// Answers everything that the session was wanted for.
+    pub fn refuse(&self, order: &Order, error: &RpcError) {
+        refuse(&self.shared, order, error);
+    }
+
+    fn address(&self) -> Address {
+        Address::Session(self.id.clone())
+    }
+}
+
+/// Answers everything that a session was wanted for.
+pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
+    let answer = |e: &Envelope| match e.call {
+        Call::Request(token) => Some(Envelope::new(Call::Response(token), Frame::error(error))),
+        _ => None,
+    };
+    let envelopes = order.first.iter().filter_map(answer).collect();
+    let letter =
+        Letter::Lines { from: Address::Session(order.id.clone()), envelopes, credit: Credit::none() };
+    let _ = shared.directory.post(&order.host, letter);
+    let word = Word::SessionGone(order.id.clone(), error.message.clone());
+    let _ =
+        shared.directory.post(&order.host, Letter::Word { from: Address::Session(order.id.clone()), word });
+}
+
+impl Operation {
+    /// By the operator, in the usual times or without any.
+    pub fn operator(kill: bool, done: Done) -> Self {
+        let ending = if kill { Ending::at_once(Reason::Killed) } else { Ending::orderly(Reason::Operator) };
+        Self::End(ending, Answer::Operator(done))
+    }
+}

@@ -1,0 +1,241 @@
+//! The operator's side of the control socket: one request, one answer (R257).
+//!
+//! Owns one connection. Never waits for ever: an answer that does not come is an error.
+
+use std::{
+    io::{self, BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    time::{Duration, Instant},
+};
+
+use serde::Deserialize;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+use thiserror::Error;
+
+use crate::{
+    config::Paths,
+    limits::LINE_BYTES_MAX,
+    start::{self, Socket, StartError},
+};
+
+/// Longest wait for an answer; closing a session takes as long as its process may take to end.
+const ANSWER_MAX: Duration = Duration::from_secs(70);
+/// Candidates shown for an ambiguous session id.
+const CANDIDATES_MAX: usize = 10;
+
+/// Why there is no result.
+#[derive(Debug, Error)]
+pub(super) enum OperatorError {
+    /// No daemon.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The connection broke, or nothing came.
+    #[error("get an answer to {method} from the daemon: {source}")]
+    Lost {
+        /// What was asked.
+        method: String,
+        /// What happened.
+        source: io::Error,
+    },
+    /// The daemon said no.
+    #[error("get {method} done: the daemon says: {message} ({code})")]
+    Refused {
+        /// What was asked.
+        method: String,
+        /// The daemon's words.
+        message: String,
+        /// JSON-RPC code.
+        code: i64,
+    },
+    /// No session has an id that starts so.
+    #[error("find the session {0}: no id starts with that; see: acpvisor ls")]
+    NoSuchSession(String),
+    /// More than one has.
+    #[error("tell which session {prefix} is; more than one id starts with that:\n  {}", candidates.join("\n  "))]
+    Ambiguous {
+        /// What was typed.
+        prefix: String,
+        /// What it could mean.
+        candidates: Vec<String>,
+    },
+}
+
+/// A connection to the control socket.
+#[derive(Debug)]
+pub(super) struct Operator {
+    stream: BufReader<UnixStream>,
+    next: u64,
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    #[serde(default)]
+    code: i64,
+    #[serde(default)]
+    message: String,
+}
+
+impl Operator {
+    /// Connects to the daemon that runs; starts none.
+    pub fn connect(paths: &Paths) -> Result<Self, OperatorError> {
+        Ok(Self::over(start::connect(paths, Socket::Control, false)?))
+    }
+
+    /// Speaks over that connection.
+    pub fn over(stream: UnixStream) -> Self {
+        Self { stream: BufReader::new(stream), next: 1 }
+    }
+
+    /// One request; its result as the daemon wrote it.
+    pub fn call(&mut self, method: &str, params: &Value) -> Result<Box<RawValue>, OperatorError> {
+        let lost = |source| OperatorError::Lost { method: method.to_owned(), source };
+        let id = self.next.to_string();
+        let request = json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
+        self.next += 1;
+        self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).map_err(lost)?;
+        let until = Instant::now() + ANSWER_MAX;
+        loop {
+            let line = self.line(until).map_err(lost)?;
+            let unreadable = |error| lost(io::Error::new(io::ErrorKind::InvalidData, error));
+            let answer: Answer<'_> = serde_json::from_str(&line).map_err(unreadable)?;
+            if answer.id.is_none_or(|answered| answered.get() != id) {
+                continue;
+            }
+            if let Some(Refusal { code, message }) = answer.error {
+                return Err(OperatorError::Refused { method: method.to_owned(), message, code });
+            }
+            return Ok(answer.result.map_or_else(null, ToOwned::to_owned));
+        }
+    }
+
+    /// The one session whose id is that, or starts with that.
+    pub fn resolve(&mut self, prefix: &str) -> Result<String, OperatorError> {
+        let listed = self.call("sessions.list", &json!({}))?;
+        let listed: Value = serde_json::from_str(listed.get()).unwrap_or_default();
+        let sessions = listed["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        pick(sessions.iter().filter_map(|session| session["id"].as_str()), prefix)
+    }
+
+    /// Waits till the daemon has closed the connection; tells whether it did.
+    pub fn wait_for_end(&mut self, until: Instant) -> bool {
+        loop {
+            match self.line(until) {
+                Ok(_) => {}
+                Err(error) => {
+                    return !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+                }
+            }
+        }
+    }
+
+    /// The next line; an error at the end of the connection.
+    fn line(&mut self, until: Instant) -> io::Result<String> {
+        let mut line = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.get_ref().set_read_timeout(Some(left))?;
+            let available = self.stream.fill_buf()?;
+            if available.is_empty() {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"));
+            }
+            let newline = memchr::memchr(b'\n', available);
+            let taken = newline.map_or(available.len(), |at| at + 1);
+            line.extend_from_slice(&available[..taken]);
+            self.stream.consume(taken);
+            if newline.is_some() {
+                return String::from_utf8(line)
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+            if line.len() > LINE_BYTES_MAX {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "its line is longer than 32 MiB"));
+            }
+        }
+    }
+}
+
+fn null() -> Box<RawValue> {
+    to_raw_value(&Value::Null).expect("null is JSON")
+}
+
+/// A whole id wins over longer ones that start with it.
+fn pick<'a>(ids: impl Iterator<Item = &'a str>, prefix: &str) -> Result<String, OperatorError> {
+    let mut candidates: Vec<String> = ids.filter(|id| id.starts_with(prefix)).map(str::to_owned).collect();
+    if let Some(exact) = candidates.iter().position(|id| id == prefix) {
+        return Ok(candidates.swap_remove(exact));
+    }
+    match candidates.len() {
+        0 => Err(OperatorError::NoSuchSession(prefix.to_owned())),
+        1 => Ok(candidates.swap_remove(0)),
+        all => {
+            candidates.truncate(CANDIDATES_MAX);
+            if all > CANDIDATES_MAX {
+                candidates.push(format!("and {} more", all - CANDIDATES_MAX));
+            }
+            Err(OperatorError::Ambiguous { prefix: prefix.to_owned(), candidates })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// R260: an id may be shortened as long as it stays unique, and the candidates are named when it does not.
+    #[test]
+    fn a_prefix_must_be_unique() {
+        let ids = ["ab1", "ab2", "abc", "abc9"];
+        assert_eq!(pick(ids.into_iter(), "ab1").unwrap(), "ab1");
+        assert_eq!(pick(ids.into_iter(), "abc").unwrap(), "abc", "a whole id wins");
+        assert_eq!(pick(ids.into_iter(), "abc9").unwrap(), "abc9");
+        assert!(matches!(pick(ids.into_iter(), "x"), Err(OperatorError::NoSuchSession(_))));
+        let said = pick(ids.into_iter(), "ab").unwrap_err().to_string();
+        assert!(ids.iter().all(|id| said.contains(id)), "{said}");
+    }
+
+    fn daemon_that_says(lines: &'static str) -> Operator {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        thread::spawn(move || {
+            let mut request = String::new();
+            BufReader::new(&theirs).read_line(&mut request).unwrap();
+            (&theirs).write_all(lines.as_bytes()).unwrap();
+        });
+        Operator::over(ours)
+    }
+
+    /// R257: the answer is found by its id, and what else comes is passed over.
+    #[test]
+    fn the_answer_is_the_one_with_our_id() {
+        let lines = "{\"method\":\"event\"}\n{\"id\":7,\"result\":0}\n{\"id\":1,\"result\":{\"n\": 1e400}}\n";
+        let result = daemon_that_says(lines).call("status", &json!({})).unwrap();
+        assert_eq!(result.get(), "{\"n\": 1e400}", "as the daemon wrote it");
+    }
+
+    #[test]
+    fn a_refusal_and_a_lost_daemon_are_told_apart() {
+        let refusal = "{\"id\":1,\"error\":{\"code\":-32002,\"message\":\"unknown session: x\"}}\n";
+        let error = daemon_that_says(refusal).call("sessions.cancel", &json!({})).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "get sessions.cancel done: the daemon says: unknown session: x (-32002)"
+        );
+        let error = daemon_that_says("").call("status", &json!({})).unwrap_err();
+        assert!(matches!(error, OperatorError::Lost { .. }), "{error}");
+    }
+}

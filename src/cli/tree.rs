@@ -1,0 +1,115 @@
+//! `acpvisor tree`: every actor and process, as the daemon supervises them (R259).
+
+use std::process::ExitCode;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Failure, Globals,
+    ls::shown,
+    operator::Operator,
+    print,
+    style::{self, Style},
+    table::Table,
+};
+
+/// Arguments of `tree`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Print one JSON value
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
+        let tree = Operator::connect(&globals.paths()?)?.call("tree", &json!({}))?;
+        if self.json {
+            print(&format!("{tree}\n"))?;
+        } else {
+            let tree: Value = serde_json::from_str(tree.get()).unwrap_or_default();
+            print(&drawn(&tree, style::now_ms(), Style::of(&std::io::stdout())))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn drawn(root: &Value, now_ms: u64, style: Style) -> String {
+    let mut drawing = Drawing {
+        table: Table::new(&["ACTOR", "SINCE", "RESTARTS", "PID", "RSS", "CPU", "LAST FRAME", "FACTS"]),
+        now_ms,
+    };
+    // one root, or several side by side
+    match root.as_array() {
+        Some(roots) => roots.iter().for_each(|root| drawing.node(root, "", "")),
+        None => drawing.node(root, "", ""),
+    }
+    drawing.table.render(style)
+}
+
+struct Drawing {
+    table: Table,
+    now_ms: u64,
+}
+
+impl Drawing {
+    /// `lead` stands before the node itself, `below` before everything under it.
+    fn node(&mut self, node: &Value, lead: &str, below: &str) {
+        let number = |name: &str| node[name].as_u64().filter(|n| *n > 0);
+        let moment =
+            |name: &str| number(name).map(|then| style::since(then, self.now_ms)).unwrap_or_default();
+        self.table.row(vec![
+            format!("{lead}{}", name(node)),
+            moment("since_ms"),
+            number("restarts").map(|n| n.to_string()).unwrap_or_default(),
+            number("pid").map(|n| n.to_string()).unwrap_or_default(),
+            number("rss_bytes").map(style::size).unwrap_or_default(),
+            number("cpu_ms").map(style::span).unwrap_or_default(),
+            moment("last_frame_ms"),
+            node["facts"].as_object().map(facts).unwrap_or_default(),
+        ]);
+        let children = node["children"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for (index, child) in children.iter().enumerate() {
+            let (branch, trunk) =
+                if index + 1 < children.len() { ("├─ ", "│  ") } else { ("└─ ", "   ") };
+            self.node(child, &format!("{below}{branch}"), &format!("{below}{trunk}"));
+        }
+    }
+}
+
+fn name(node: &Value) -> String {
+    let (kind, name) = (shown(&node["kind"]), shown(&node["name"]));
+    if name.is_empty() { kind } else { format!("{kind}/{name}") }
+}
+
+fn facts(facts: &Map<String, Value>) -> String {
+    let known = facts.iter().map(|(key, value)| (style::one_line(key), shown(value)));
+    let pairs = known.filter(|(_, value)| !value.is_empty()).map(|(key, value)| format!("{key}={value}"));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R259: the tree is drawn as it is, with what is known of every actor.
+    #[test]
+    fn the_tree_is_drawn_with_its_branches() {
+        let peer = json!({ "kind": "peer", "name": "s1.1", "pid": 7, "rss_bytes": 4096, "cpu_ms": 2_000,
+            "last_frame_ms": 9_000, "facts": { "agent": "demo", "idle": false } });
+        let session = json!({ "kind": "session", "name": "s1", "restarts": 2, "children": [peer] });
+        let tree = json!({ "kind": "root", "since_ms": 1_000, "children": [
+            { "kind": "berths", "children": [session] },
+            { "kind": "listener", "name": "host" },
+        ]});
+        let expected = "\
+ACTOR               SINCE  RESTARTS  PID  RSS    CPU  LAST FRAME  FACTS
+root                9 s
+├─ berths
+│  └─ session/s1           2
+│     └─ peer/s1.1                   7    4 KiB  2 s  1 s         agent=demo
+└─ listener/host
+";
+        assert_eq!(drawn(&tree, 10_000, Style::default()), expected);
+    }
+}

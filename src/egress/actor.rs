@@ -1,0 +1,165 @@
+//! The mailbox of a way out: takes parcels, hands the pump one write at a time, tells its owner what failed.
+
+use std::time::Duration;
+
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, DerivedActorRef, SpawnErr};
+use tokio::sync::mpsc;
+
+use super::{
+    pump::{Failure, Pump, Sink},
+    queue::{Admission, Lane, Parcel, Queue, Wait},
+};
+use crate::{
+    id::Token,
+    ingress::Held,
+    limits::{QUEUE_BYTES_MAX, QUEUE_ITEMS_MAX, READ_BYTES},
+    wire::credit::Amount,
+};
+
+/// Bytes one write aims at.
+const WRITE_BYTES: usize = 4 * READ_BYTES;
+
+/// What the owner hears.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A request was turned away: the lane is full (R10).
+    Refused(Token),
+    /// Something that could not be slowed was turned away (R108).
+    Overflow(Lane),
+    /// Nothing more leaves. Said once (R113).
+    Failed(Failure),
+    /// Everything offered before [`Msg::Close`] has left, and the descriptor is closed.
+    Closed,
+}
+
+/// What it takes.
+#[derive(Debug)]
+pub enum Msg {
+    /// To be written after everything of its lane.
+    Offer(Lane, Parcel, Admission),
+    /// The write under way ended.
+    Wrote(Result<(), Failure>),
+    /// Write what is there, then close the descriptor.
+    Close,
+}
+
+/// How to write one wire.
+pub struct Arguments<S> {
+    /// The write end.
+    pub sink: S,
+    /// No progress for this long is a failure.
+    pub stall: Duration,
+    /// The reader beside it.
+    pub held: Held,
+    /// Who hears of failures.
+    pub owner: DerivedActorRef<Event>,
+}
+
+/// The actor.
+pub struct Egress;
+
+impl Egress {
+    /// Starts it under its owner.
+    pub async fn start<S: Sink>(args: Arguments<S>, owner: ActorCell) -> Result<ActorRef<Msg>, SpawnErr> {
+        let start = Box::new(move |actor: ActorRef<Msg>| {
+            let (writes, parcels) = mpsc::channel(1);
+            let pump = Pump { sink: args.sink, stall: args.stall, held: args.held, writes: parcels };
+            let task = tokio::spawn(pump.run(move |result| {
+                let _ = actor.cast(Msg::Wrote(result));
+            }));
+            State {
+                queue: Queue::new(Amount { items: QUEUE_ITEMS_MAX, bytes: QUEUE_BYTES_MAX }),
+                writes: Some(writes),
+                pump: task.abort_handle(),
+                owner: args.owner,
+                closing: false,
+            }
+        });
+        Actor::spawn_linked(None, Self, Start(start), owner).await.map(|(actor, _)| actor)
+    }
+}
+
+/// Makes the state once the actor has a mailbox to report to.
+pub struct Start(Box<dyn FnOnce(ActorRef<Msg>) -> State + Send>);
+
+/// What it owns.
+pub struct State {
+    queue: Queue,
+    /// To the pump; gone once nothing more may leave.
+    writes: Option<mpsc::Sender<Vec<Parcel>>>,
+    pump: tokio::task::AbortHandle,
+    owner: DerivedActorRef<Event>,
+    closing: bool,
+}
+
+impl Actor for Egress {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Start;
+
+    async fn pre_start(&self, me: ActorRef<Msg>, start: Start) -> Result<State, ActorProcessingErr> {
+        Ok(start.0(me))
+    }
+
+    async fn handle(&self, _: ActorRef<Msg>, msg: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        match msg {
+            Msg::Offer(lane, parcel, admission) => state.offer(lane, parcel, admission),
+            Msg::Wrote(Ok(())) => state.wrote(),
+            Msg::Wrote(Err(failure)) => state.fail(failure),
+            Msg::Close => state.closing = true,
+        }
+        state.write();
+        Ok(())
+    }
+}
+
+impl State {
+    fn offer(&mut self, lane: Lane, parcel: Parcel, admission: Admission) {
+        if self.writes.is_none() {
+            return;
+        }
+        let event = match (self.queue.offer(lane, parcel, admission), admission) {
+            (Wait::Queued, _) => return,
+            (Wait::Full, Admission::Request(token)) => Event::Refused(token),
+            (Wait::Full, _) => Event::Overflow(lane),
+        };
+        self.say(event);
+    }
+
+    fn wrote(&mut self) {
+        self.queue.written();
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.queue.clear();
+        if self.writes.take().is_some() {
+            self.say(Event::Failed(failure));
+        }
+    }
+
+    /// Hands the pump the next write, unless it has one.
+    fn write(&mut self) {
+        let Some(writes) = &self.writes else { return };
+        let parcels = self.queue.next_write(WRITE_BYTES);
+        if !parcels.is_empty() {
+            // The channel has room: the pump took the last write before it said it was done.
+            let _ = writes.try_send(parcels);
+        } else if self.closing && self.queue.is_empty() {
+            self.writes = None;
+            self.say(Event::Closed);
+        }
+    }
+
+    fn say(&self, event: Event) {
+        let _ = self.owner.send_message(event);
+    }
+}
+
+impl Drop for State {
+    /// Ended before its time: a write that waits must not keep the descriptor or its credit.
+    fn drop(&mut self) {
+        if self.writes.is_some() {
+            self.pump.abort();
+        }
+    }
+}

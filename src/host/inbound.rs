@@ -1,0 +1,239 @@
+//! Lines of the host: each is answered here, or posted to the session it names (R13, R54, R277).
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::{
+    actor::{Asked, State},
+    ordering::Wish,
+    stage::{Desk, Stage},
+};
+use crate::{
+    berth::{self, Answer},
+    hello::Hello,
+    id::{Address, SessionId, Token},
+    ingress::{Batch, Input},
+    session::{Ending, Reason},
+    wire::{
+        Call, Envelope, Frame, Letter, Method, RpcError, credit::Credit, frame::Class, line::Overlong,
+        parse::repeats_a_key, patch::Object,
+    },
+};
+
+impl State {
+    pub(super) fn read(&mut self, batch: Batch) {
+        let mut credit = batch.credit;
+        for input in batch.inputs {
+            match input {
+                Input::Frame(frame) => {
+                    let part = credit.split(1, frame.line().len());
+                    self.frame(frame, part);
+                }
+                Input::Unparsed(_) => self.say_null(&RpcError::parse()),
+                Input::Overlong(line) => self.overlong(&line),
+            }
+        }
+        self.publish();
+    }
+
+    fn frame(&mut self, frame: Frame, credit: Credit) {
+        match frame.class() {
+            Class::Request(method) => self.request(method, frame, credit),
+            Class::Notification(method) => self.notification(method, frame, credit),
+            Class::Response { .. } => self.response(frame, credit),
+            // What looks like an answer is not answered: two ends could do that for ever.
+            Class::Unrecognised if frame.member("result").or(frame.member("error")).is_some() => {}
+            Class::Unrecognised => self.say_null(&RpcError::invalid_request("the line is no request")),
+        }
+    }
+
+    fn overlong(&mut self, line: &Overlong) {
+        let why = format!("a line of {} bytes is longer than limits.line_bytes_max", line.length);
+        let id = line.id.clone().unwrap_or_else(|| b"null".to_vec());
+        let number = std::str::from_utf8(&id).ok().and_then(|id| id.parse().ok());
+        match number.filter(|_| line.method.is_none()).and_then(|n| self.pending.answered(n)) {
+            // The answer to a question of the peer's is lost: the peer hears so.
+            Some(carried) => {
+                let error = Frame::error(&RpcError::internal(format!("the host's answer is lost: {why}")));
+                self.hand_on(
+                    &carried.from,
+                    Envelope::new(Call::Response(carried.token), error),
+                    Credit::none(),
+                );
+            }
+            None => self.say(&Frame::error(&RpcError::invalid_request(why)), &id),
+        }
+    }
+
+    fn request(&mut self, method: Method, frame: Frame, credit: Credit) {
+        if !frame.id_is_proper() {
+            return self.say_null(&RpcError::invalid_request("an id is a number, a string or null"));
+        }
+        let id = frame.id().unwrap_or_default().to_vec();
+        if self.pending.inbound_len() >= self.shared.limits.host_requests_max {
+            let max = self.shared.limits.host_requests_max;
+            let error = RpcError::internal(format!("{max} requests are open: limits.host_requests_max"));
+            return self.say(&Frame::error(&error), &id);
+        }
+        let login = (method == Method::Authenticate).then(|| copy(&frame));
+        let asked = Asked { method, to: None, closes: None, cwd: None, login };
+        match self.pending.receive(&id, asked) {
+            Ok(token) => self.ask(token, method, frame, credit),
+            Err(_) => {
+                let error = RpcError::invalid_request("a request with this id is still open");
+                self.say(&Frame::error(&error), &id);
+            }
+        }
+    }
+
+    fn ask(&mut self, token: Token, method: Method, frame: Frame, credit: Credit) {
+        let session = frame.session();
+        match self.stage.desk(method, &frame.method_name(), session.is_some()) {
+            Desk::Refuse(error) => self.refuse(token, &error),
+            Desk::Initialize => self.initialize(token, &frame),
+            Desk::New | Desk::Resume if repeats(&frame) => {
+                self.refuse(
+                    token,
+                    &RpcError::invalid_params("an object repeats a key, so its meaning is not certain"),
+                );
+            }
+            Desk::New => self.order(token, Wish::New, frame),
+            Desk::Resume => self.order(token, Wish::Resume, frame),
+            Desk::Close => self.close_session(token, &session.unwrap_or_default()),
+            Desk::Session => self.to_session(token, &session.unwrap_or_default(), frame, credit),
+            Desk::Process => self.to_process(token, frame, credit),
+        }
+    }
+
+    /// The first request. What the host can is fixed by it (R16).
+    fn initialize(&mut self, token: Token, frame: &Frame) {
+        let params = Object::of(frame.member("params").map_or("{}", RawValue::get));
+        self.capabilities = params.object("clientCapabilities");
+        let named = params.object("_meta").object("acpvisor");
+        self.agent = named.get("agent").and_then(|name| serde_json::from_str(name.get()).ok());
+        self.stage = Stage::Initialising;
+        self.order(token, Wish::Initialize, copy(frame));
+    }
+
+    /// The session that a line names, when this connection holds it.
+    fn held(&self, name: &str) -> Option<SessionId> {
+        self.sessions.get(&SessionId::parse(name)?).cloned()
+    }
+
+    fn to_session(&mut self, token: Token, name: &str, frame: Frame, credit: Credit) {
+        match self.held(name) {
+            Some(id) => self.post_request(token, &id, frame, credit),
+            None => self.refuse(token, &RpcError::unknown_session(name)),
+        }
+    }
+
+    /// A request that names no session is for the agent process of the connection (R13).
+    fn to_process(&mut self, token: Token, frame: Frame, credit: Credit) {
+        let id = self.latest.clone().or_else(|| self.warm.as_ref().map(|w| w.id.clone()));
+        match id {
+            Some(id) => self.post_request(token, &id, frame, credit),
+            None => self.order(token, Wish::Process, copy(&frame)),
+        }
+    }
+
+    /// Posts a request to a session; one that is gone meanwhile is answered for.
+    pub(super) fn post_request(&mut self, token: Token, id: &SessionId, mut frame: Frame, credit: Credit) {
+        frame.keep_sessions(quoted(id).as_bytes());
+        if let Some(asked) = self.pending.inbound_mut(token) {
+            asked.to = Some(id.clone());
+        }
+        let envelope = Envelope::new(Call::Request(token), frame);
+        if !self.hand_on(&Address::Session(id.clone()), envelope, credit) {
+            self.forget(id);
+            self.refuse(token, &RpcError::unknown_session(id.as_str()));
+        }
+    }
+
+    /// Whether somebody took it.
+    pub(super) fn hand_on(&self, to: &Address, envelope: Envelope, credit: Credit) -> bool {
+        let from = Address::Host(self.number);
+        let letter = Letter::Lines { from, envelopes: vec![envelope], credit };
+        self.shared.directory.post(to, letter).is_ok()
+    }
+
+    /// R50: closing what is not there succeeds; what another connection holds is not there for this one.
+    fn close_session(&mut self, token: Token, name: &str) {
+        let Some(id) = self.held(name) else {
+            let elsewhere =
+                SessionId::parse(name).is_some_and(|id| self.shared.directory.has(&Address::Session(id)));
+            return match elsewhere {
+                true => self.refuse(token, &RpcError::unknown_session(name)),
+                false => self.answer(token, &Frame::result(&serde_json::json!({}))),
+            };
+        };
+        if let Some(asked) = self.pending.inbound_mut(token) {
+            asked.closes = Some(id.clone());
+        }
+        let answer = Answer::Host(Address::Host(self.number), token);
+        let _ = self.berths.cast(berth::Msg::End(id, Ending::orderly(Reason::Closed), answer));
+    }
+
+    fn notification(&mut self, method: Method, mut frame: Frame, credit: Credit) {
+        match method {
+            Method::Hello if self.stage == Stage::First && self.hello.is_none() => {
+                return self.greeted(&frame);
+            }
+            Method::Hello => return,
+            Method::CancelRequest => return self.withdraw(&frame, credit),
+            _ => {}
+        }
+        let named = frame.session();
+        let id = match &named {
+            Some(name) => self.held(name),
+            None => self.latest.clone(),
+        };
+        match id {
+            Some(id) => {
+                frame.keep_sessions(quoted(&id).as_bytes());
+                self.hand_on(&Address::Session(id), Envelope::new(Call::Notification, frame), credit);
+            }
+            None => tracing::debug!(host = self.number, ?method, "notification for nobody"),
+        }
+    }
+
+    fn greeted(&mut self, frame: &Frame) {
+        let params = frame.member("params").map_or("{}", RawValue::get);
+        match serde_json::from_str::<Hello>(params) {
+            Ok(hello) => self.hello = Some(hello),
+            Err(error) => tracing::warn!(host = self.number, %error, "hello not understood"),
+        }
+    }
+
+    /// `$/cancel_request`: its id is one of this wire, so it travels as a token.
+    fn withdraw(&mut self, frame: &Frame, credit: Credit) {
+        let named = frame.request_id().and_then(|id| self.pending.inbound_token(id));
+        let Some((token, to)) = named.and_then(|(token, asked)| Some((token, asked.to.clone()?))) else {
+            return;
+        };
+        let envelope = Envelope { call: Call::Notification, about: Some(token), frame: frame.clone() };
+        self.hand_on(&Address::Session(to), envelope, credit);
+    }
+
+    fn response(&mut self, frame: Frame, credit: Credit) {
+        let Some(carried) = frame.id_number().and_then(|id| self.pending.answered(id)) else {
+            tracing::debug!(host = self.number, kind = "unmatched_response", "answer to nothing dropped");
+            return;
+        };
+        self.hand_on(&carried.from, Envelope::new(Call::Response(carried.token), frame), credit);
+    }
+}
+
+/// Whether an object of the params repeats a key (R12).
+fn repeats(frame: &Frame) -> bool {
+    frame.repeats() || frame.member("params").is_some_and(|p| repeats_a_key(p.get()))
+}
+
+/// The frame in bytes of its own, for what stays after its credit has returned.
+fn copy(frame: &Frame) -> Frame {
+    Frame::parse(Bytes::copy_from_slice(frame.line())).expect("it was parsed before")
+}
+
+/// A session id as it is written on the wire.
+pub(super) fn quoted(id: &SessionId) -> String {
+    format!("\"{id}\"")
+}

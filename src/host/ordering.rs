@@ -1,0 +1,211 @@
+//! From a request of a host to an order for a session: which agent, which directory, what it depends on (R14, R34).
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+};
+
+use serde_json::value::RawValue;
+
+use super::actor::{Msg, State, Warm};
+use crate::{
+    berth,
+    config::Agent,
+    id::{Address, SessionId, Token},
+    session::Order,
+    wire::{Call, Envelope, Frame, RpcError, credit::Credit, patch::Object},
+};
+
+/// What a host wants a session for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// To learn what the agent is.
+    Initialize,
+    /// A new one.
+    New,
+    /// One that it knows.
+    Resume,
+    /// A process to ask something of.
+    Process,
+}
+
+/// A wish that was looked at.
+pub struct Ordered {
+    token: Token,
+    wish: Wish,
+    result: Result<Order, RpcError>,
+}
+
+impl State {
+    /// Looks at a wish in a task, because that asks the file system.
+    pub(super) fn order(&mut self, token: Token, wish: Wish, frame: Frame) {
+        let (name, agent) = match self.wanted_agent() {
+            Ok(agent) => agent,
+            Err(error) => return self.refuse(token, &error),
+        };
+        let draft = Draft {
+            wish,
+            host: Address::Host(self.number),
+            name,
+            agent,
+            hello_cwd: self.hello.as_ref().map(|h| PathBuf::from(&h.cwd)),
+            bridge_env: self.hello.as_ref().map(|h| h.env.clone()),
+            capabilities: self.capabilities.clone(),
+            authenticated: self.authenticated.clone(),
+        };
+        let me = self.me.clone();
+        tokio::spawn(async move {
+            let envelope = Envelope::new(Call::Request(token), frame);
+            let result = draft.order(envelope).await;
+            let _ = me.cast(Msg::Ordered(Box::new(Ordered { token, wish, result })));
+        });
+    }
+
+    /// The agent of this connection: named in `initialize`, else in the hello, else the default (R254).
+    fn wanted_agent(&self) -> Result<(String, Agent), RpcError> {
+        let hello = self.hello.as_ref().and_then(|h| h.agent.clone());
+        let name = self.agent.clone().or(hello).unwrap_or_else(|| self.config.default_agent.clone());
+        match self.config.agent(&name) {
+            Some(agent) => Ok((name, agent)),
+            None => {
+                let known: Vec<&str> = self.config.agent.keys().map(String::as_str).collect();
+                let why = format!("agent `{name}` is not configured; known are: demo {}", known.join(" "));
+                Err(RpcError::invalid_params(why.trim_end().to_owned()))
+            }
+        }
+    }
+
+    pub(super) fn ordered(&mut self, ordered: Ordered) {
+        match ordered.result {
+            Ok(order) => self.place(ordered.token, ordered.wish, order),
+            Err(error) => self.refuse(ordered.token, &error),
+        }
+        self.publish();
+    }
+
+    fn place(&mut self, token: Token, wish: Wish, order: Order) {
+        let (id, cwd) = (order.id.clone(), order.cwd.clone());
+        if let Some(asked) = self.pending.inbound_mut(token) {
+            asked.to = Some(id.clone());
+            asked.cwd = Some(cwd.clone());
+        }
+        let order = Box::new(order);
+        let msg = match wish {
+            Wish::Initialize | Wish::Process => {
+                self.warm = Some(Warm { id, cwd });
+                if wish == Wish::Initialize { berth::Msg::Initialize(order) } else { berth::Msg::Open(order) }
+            }
+            Wish::New => {
+                let Some(order) = self.use_warm(token, order) else { return };
+                self.sessions.insert(id);
+                berth::Msg::Open(order)
+            }
+            Wish::Resume => {
+                self.sessions.insert(id);
+                berth::Msg::Resume(order)
+            }
+        };
+        if self.berths.cast(msg).is_err() {
+            self.refuse(token, &RpcError::internal("the daemon is stopping"));
+        }
+    }
+
+    /// The warm process serves the first session of its directory, or any once the connection logged in on it
+    /// (R14). Gives the order back when there is none.
+    fn use_warm(&mut self, token: Token, mut order: Box<Order>) -> Option<Box<Order>> {
+        let fits = |w: &mut Warm| w.cwd == order.cwd || order.authenticated.is_some();
+        let Some(warm) = self.warm.take_if(fits) else { return Some(order) };
+        let frame = order.first.pop()?.frame;
+        let envelope = Envelope::new(Call::Request(token), frame.clone());
+        if !self.hand_on(&Address::Session(warm.id.clone()), envelope, Credit::none()) {
+            order.first.push(Envelope::new(Call::Request(token), frame));
+            return Some(order);
+        }
+        if let Some(asked) = self.pending.inbound_mut(token) {
+            asked.to = Some(warm.id.clone());
+        }
+        self.sessions.insert(warm.id);
+        None
+    }
+}
+
+/// What an order is made of.
+struct Draft {
+    wish: Wish,
+    host: Address,
+    name: String,
+    agent: Agent,
+    hello_cwd: Option<PathBuf>,
+    bridge_env: Option<BTreeMap<String, String>>,
+    capabilities: Object,
+    authenticated: Option<Frame>,
+}
+
+impl Draft {
+    async fn order(self, first: Envelope) -> Result<Order, RpcError> {
+        let params = Object::of(first.frame.member("params").map_or("{}", RawValue::get));
+        let id = match self.wish {
+            Wish::Resume => known_id(&params)?,
+            _ => SessionId::fresh(),
+        };
+        let cwd = match self.wish {
+            Wish::New | Wish::Resume => directory(&params).await?,
+            Wish::Initialize | Wish::Process => self.somewhere(),
+        };
+        let changed = tokio::fs::metadata(&self.agent.command).await.and_then(|m| m.modified()).ok();
+        let capabilities = serde_json::to_string(&self.capabilities).unwrap_or_default();
+        let env = (&self.agent.env, &self.agent.env_pass, &self.bridge_env, &self.agent.path);
+        Ok(Order {
+            id,
+            host: self.host,
+            learnt_key: key(&(&self.agent.command, changed, &self.agent.args, env, capabilities)),
+            program_key: key(&(&self.name, &cwd)),
+            name: self.name,
+            agent: self.agent,
+            cwd,
+            bridge_env: self.bridge_env,
+            capabilities: self.capabilities,
+            authenticated: self.authenticated,
+            resume: None,
+            first: vec![first],
+            opened: None,
+        })
+    }
+
+    /// Where a process works that has no session yet: in the cwd of the hello (R14), else at home.
+    fn somewhere(&self) -> PathBuf {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let there = |p: &PathBuf| p.is_absolute() && p.is_dir();
+        self.hello_cwd.clone().filter(there).or(home.filter(there)).unwrap_or_else(|| PathBuf::from("/"))
+    }
+}
+
+fn key(of: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The id of a session that is to be taken up: one that could never be ours is not looked for (R56).
+fn known_id(params: &Object) -> Result<SessionId, RpcError> {
+    let text: Option<String> = params.get("sessionId").and_then(|id| serde_json::from_str(id.get()).ok());
+    let text = text.ok_or_else(|| RpcError::invalid_params("sessionId is missing or no string"))?;
+    SessionId::parse(&text)
+        .ok_or_else(|| RpcError::invalid_params(format!("sessionId {text:?} is no session id")))
+}
+
+/// The directory of a session: absolute, there, and a directory (R34).
+async fn directory(params: &Object) -> Result<PathBuf, RpcError> {
+    let text: Option<String> = params.get("cwd").and_then(|cwd| serde_json::from_str(cwd.get()).ok());
+    let text = text.ok_or_else(|| RpcError::invalid_params("cwd is missing or no string"))?;
+    let cwd = Path::new(&text);
+    if !cwd.is_absolute() {
+        return Err(RpcError::invalid_params(format!("cwd {text:?} is not absolute")));
+    }
+    match tokio::fs::metadata(cwd).await {
+        Ok(there) if there.is_dir() => Ok(cwd.to_owned()),
+        Ok(_) => Err(RpcError::invalid_params(format!("cwd {text:?} is no directory"))),
+        Err(error) => Err(RpcError::invalid_params(format!("cwd {text:?}: {error}"))),
+    }
+}

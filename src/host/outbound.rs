@@ -1,0 +1,183 @@
+//! Lines for the host: they get this wire's ids and leave through their session's lane (R12, R107).
+
+use super::{
+    actor::{Carried, State, Warm},
+    inbound::quoted,
+    stage::Stage,
+};
+use crate::{
+    egress::{self, Admission, Lane, Parcel},
+    id::{Address, SessionId, Token},
+    wire::{
+        Call, Envelope, Frame, Letter, Method, RpcError, Word,
+        credit::Credit,
+        frame::Class,
+        outgoing::{Outgoing, Splice},
+    },
+};
+
+/// The lane of what belongs to no session.
+const OWN_LANE: Lane = 0;
+
+impl State {
+    pub(super) fn post(&mut self, letter: Letter) {
+        match letter {
+            Letter::Lines { from: Address::Session(id), envelopes, credit } => {
+                self.lines(&id, &envelopes, credit)
+            }
+            Letter::Word { word: Word::SessionGone(id, why), .. } => self.session_gone(&id, &why),
+            Letter::Lines { .. } | Letter::Word { .. } => {}
+        }
+        self.publish();
+    }
+
+    fn lines(&mut self, id: &SessionId, envelopes: &[Envelope], credit: Credit) {
+        let bytes = envelopes.iter().map(|e| e.frame.line().len() + 64).sum();
+        let mut out = Outgoing::with_capacity(bytes);
+        let session = quoted(id);
+        // Only what nobody can slow may be turned away: notices of the daemon (R108).
+        let notices = credit.is_none() && envelopes.iter().all(|e| e.call == Call::Notification);
+        for envelope in envelopes {
+            self.line(id, session.as_bytes(), envelope, &mut out);
+        }
+        if out.lines() > 0 {
+            let lane = self.lane(id);
+            let admission = if notices { Admission::Limited } else { Admission::Always };
+            self.offer(lane, Parcel::new(out.lines(), out.finish(), credit), admission);
+        }
+    }
+
+    fn line(&mut self, id: &SessionId, session: &[u8], envelope: &Envelope, out: &mut Outgoing) {
+        let splice = Splice { session: Some(session), ..Splice::default() };
+        let frame = &envelope.frame;
+        match envelope.call {
+            Call::Notification => match envelope.about {
+                None => out.push(frame, splice),
+                Some(ours) => {
+                    let from = Address::Session(id.clone());
+                    let number = self.pending.find_outbound(|c| c.token == ours && c.from == from);
+                    let Some(number) = number.map(|n| n.to_string()) else { return };
+                    out.push(frame, Splice { request_id: Some(number.as_bytes()), ..splice });
+                }
+            },
+            Call::Request(token) => {
+                let from = Address::Session(id.clone());
+                let number = self.pending.send(Carried { from, token }).to_string();
+                let about = envelope.about.and_then(|t| self.pending.inbound_id(t));
+                out.push(frame, Splice { id: Some(number.as_bytes()), request_id: about, ..splice });
+            }
+            Call::Response(token) => {
+                let Some((raw, asked)) = self.pending.answer(token) else { return };
+                out.push(frame, Splice { id: Some(&raw), ..splice });
+                self.answered(id, asked, frame);
+            }
+        }
+    }
+
+    /// What an answer changes here.
+    fn answered(&mut self, id: &SessionId, asked: super::actor::Asked, frame: &Frame) {
+        let ok = frame.class() == Class::Response { ok: true };
+        match asked.method {
+            Method::Initialize => self.initialised(ok),
+            Method::Authenticate if ok => self.authenticated = asked.login,
+            Method::SessionNew | Method::SessionResume if ok => self.hold(id.clone()),
+            Method::SessionNew => self.not_opened(id, asked.cwd, frame),
+            Method::SessionClose => {
+                if let Some(closed) = asked.closes {
+                    self.forget(&closed);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn initialised(&mut self, ok: bool) {
+        if self.stage == Stage::Initialising {
+            self.stage = if ok { Stage::Ready } else { Stage::First };
+        }
+    }
+
+    fn hold(&mut self, id: SessionId) {
+        self.sessions.insert(id.clone());
+        self.latest = Some(id);
+    }
+
+    /// A process that only wants a login stays for it (R24).
+    fn not_opened(&mut self, id: &SessionId, cwd: Option<std::path::PathBuf>, frame: &Frame) {
+        self.sessions.remove(id);
+        let wants_login = frame.member("error").is_some_and(|e| RpcError::of(e).code == -32000);
+        if let Some(cwd) = cwd.filter(|_| wants_login) {
+            self.warm = Some(Warm { id: id.clone(), cwd });
+        }
+    }
+
+    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239).
+    fn session_gone(&mut self, id: &SessionId, why: &str) {
+        self.forget(id);
+        let open: Vec<Token> = self
+            .pending
+            .inbound()
+            .filter(|(_, a)| a.to.as_ref() == Some(id))
+            .map(|(token, _)| token)
+            .collect();
+        for token in open {
+            self.refuse(token, &RpcError::internal(format!("session {id}: {why}")));
+        }
+        if self.stage == Stage::Closing {
+            self.close_when_empty();
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: &SessionId) {
+        self.sessions.remove(id);
+        self.warm.take_if(|w| w.id == *id);
+        self.latest.take_if(|latest| latest == id);
+        self.lanes.remove(id);
+    }
+
+    fn lane(&mut self, id: &SessionId) -> Lane {
+        if let Some(lane) = self.lanes.get(id) {
+            return *lane;
+        }
+        self.next_lane += 1;
+        self.lanes.insert(id.clone(), self.next_lane);
+        self.next_lane
+    }
+
+    /// Answers a request of the host that no session answers.
+    pub(super) fn answer(&mut self, token: Token, frame: &Frame) {
+        if let Some((id, asked)) = self.pending.answer(token) {
+            let ok = frame.class() == Class::Response { ok: true };
+            if asked.method == Method::Initialize {
+                self.initialised(ok);
+            }
+            self.say(frame, &id);
+        }
+    }
+
+    /// Answers it with an error.
+    pub(super) fn refuse(&mut self, token: Token, error: &RpcError) {
+        self.answer(token, &Frame::error(error));
+    }
+
+    /// Says an answer under an id as written.
+    pub(super) fn say(&self, frame: &Frame, id: &[u8]) {
+        let mut out = Outgoing::default();
+        out.push(frame, Splice { id: Some(id), ..Splice::default() });
+        self.offer(OWN_LANE, Parcel::new(out.lines(), out.finish(), Credit::none()), Admission::Always);
+    }
+
+    /// Says an error that answers nothing that could be told apart (R13).
+    pub(super) fn say_null(&self, error: &RpcError) {
+        self.say(&Frame::null_error(error), b"null");
+    }
+
+    fn offer(&self, lane: Lane, parcel: Parcel, admission: Admission) {
+        let _ = self.egress.cast(egress::Msg::Offer(lane, parcel, admission));
+    }
+
+    pub(super) fn publish(&self) {
+        self.card.set("sessions", self.sessions.len());
+        self.card.set("open_requests", self.pending.inbound_len());
+    }
+}

@@ -1,0 +1,214 @@
+//! The way in: reads what a descriptor has, parses the lines in it, waits for credit, hands over one batch.
+//!
+//! Owns the read end, in a task of its own. Never waits for anything but the descriptor and the budget; while it
+//! waits for the budget the other end is slowed by its own pipe (R104, R110), and [`Held`] says so.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use tokio::net::unix::{OwnedReadHalf, pipe};
+
+use crate::{
+    limits::BATCH_ITEMS_MAX,
+    wire::{
+        credit::{Budget, Credit, Hold},
+        frame::Frame,
+        line::{Line, Overlong, Splitter},
+    },
+};
+
+/// A descriptor that can be read without waiting.
+pub trait Source: Send + Sync + 'static {
+    /// Waits until there is something to read, or the end.
+    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send;
+    /// Reads what is there; 0 is the end.
+    fn try_read(&self, into: &mut BytesMut) -> io::Result<usize>;
+}
+
+impl Source for pipe::Receiver {
+    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send {
+        pipe::Receiver::readable(self)
+    }
+    fn try_read(&self, into: &mut BytesMut) -> io::Result<usize> {
+        self.try_read_buf(into)
+    }
+}
+
+impl Source for OwnedReadHalf {
+    async fn readable(&self) -> io::Result<()> {
+        OwnedReadHalf::readable(self).await
+    }
+    fn try_read(&self, into: &mut BytesMut) -> io::Result<usize> {
+        self.try_read_buf(into)
+    }
+}
+
+/// One thing that was read.
+#[derive(Debug)]
+pub enum Input {
+    /// A line of JSON.
+    Frame(Frame),
+    /// A line that is no JSON (R6).
+    Unparsed(bytes::Bytes),
+    /// A line over the ceiling (R9).
+    Overlong(Box<Overlong>),
+}
+
+/// What one read brought, as far as credit allowed.
+#[derive(Debug)]
+pub struct Batch {
+    /// In the order of the wire.
+    pub inputs: Vec<Input>,
+    /// For all of them.
+    pub credit: Credit,
+}
+
+/// How a wire ended.
+#[derive(Debug)]
+pub enum End {
+    /// The other end closed it.
+    Eof,
+    /// Reading failed (R218).
+    Failed(io::Error),
+    /// A line that was begun did not end in time.
+    Unfinished,
+    /// Nobody takes what is read any more.
+    Unwanted,
+}
+
+/// Whether a reader waits for credit: clocks of the other direction stand still meanwhile (R10, R250).
+#[derive(Debug, Clone, Default)]
+pub struct Held(Arc<AtomicBool>);
+
+impl Held {
+    /// Whether it waits just now.
+    pub fn is(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, held: bool) {
+        self.0.store(held, Ordering::Relaxed);
+    }
+}
+
+/// How to read one wire.
+pub struct Ingress<S> {
+    /// The read end.
+    pub source: S,
+    /// Lends for every line.
+    pub budget: Budget,
+    /// Longest line.
+    pub line_bytes_max: usize,
+    /// Longest time from the first to the last byte of a line larger than the budget.
+    pub line_time_max: Duration,
+    /// Tells others that it waits for credit.
+    pub held: Held,
+}
+
+impl<S: Source> Ingress<S> {
+    /// Reads until the end. `deliver` says whether anybody still wants it.
+    pub async fn run(self, deliver: impl Fn(Batch) -> bool) -> End {
+        let mut lines = Splitter::new(self.line_bytes_max);
+        let mut large = None;
+        loop {
+            self.wait(self.budget.ready()).await;
+            if lines.partial() > self.budget.limit().bytes && large.is_none() {
+                large = Some(self.wait(self.budget.hold(self.line_bytes_max)).await);
+            }
+            let read = match self.read(&mut lines).await {
+                Ok(read) => read,
+                Err(end) => return end,
+            };
+            let mut inputs: Vec<Input> = std::iter::from_fn(|| lines.next_line()).map(input).collect();
+            if read == 0 {
+                inputs.extend(lines.finish().map(input));
+            }
+            if !self.hand_over(inputs, &mut large, &deliver).await {
+                return End::Unwanted;
+            }
+            if lines.partial() <= self.budget.limit().bytes {
+                large = None;
+            }
+            if read == 0 {
+                return End::Eof;
+            }
+        }
+    }
+
+    async fn read(&self, lines: &mut Splitter) -> Result<usize, End> {
+        lines.rest();
+        loop {
+            self.readable(lines.partial()).await?;
+            match self.source.try_read(lines.buffer()) {
+                Ok(read) => return Ok(read),
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(e) => return Err(End::Failed(e)),
+            }
+        }
+    }
+
+    /// A wire may be silent for ever, but not in the middle of a line so large that others wait for its memory.
+    async fn readable(&self, partial: usize) -> Result<(), End> {
+        let readable = self.source.readable();
+        let ready = if partial > self.budget.limit().bytes {
+            tokio::time::timeout(self.line_time_max, readable).await.map_err(|_| End::Unfinished)?
+        } else {
+            readable.await
+        };
+        ready.map_err(End::Failed)
+    }
+
+    async fn hand_over(
+        &self,
+        mut inputs: Vec<Input>,
+        large: &mut Option<Hold>,
+        deliver: &impl Fn(Batch) -> bool,
+    ) -> bool {
+        while !inputs.is_empty() {
+            let lengths: Vec<usize> = inputs.iter().take(BATCH_ITEMS_MAX).map(length).collect();
+            let (credit, fits) = self.wait(self.budget.lend(&lengths, BATCH_ITEMS_MAX, large)).await;
+            let rest = inputs.split_off(fits);
+            if !deliver(Batch { inputs: std::mem::replace(&mut inputs, rest), credit }) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Waits for the budget, and says so when it really has to.
+    async fn wait<T>(&self, lent: impl Future<Output = T>) -> T {
+        let mut lent = std::pin::pin!(lent);
+        tokio::select! {
+            biased;
+            value = &mut lent => value,
+            () = std::future::ready(()) => {
+                self.held.set(true);
+                let value = lent.await;
+                self.held.set(false);
+                value
+            }
+        }
+    }
+}
+
+fn input(line: Line) -> Input {
+    match line {
+        Line::Whole(line) => Frame::parse(line).map_or_else(Input::Unparsed, Input::Frame),
+        Line::Overlong(overlong) => Input::Overlong(overlong),
+    }
+}
+
+fn length(input: &Input) -> usize {
+    match input {
+        Input::Frame(frame) => frame.line().len(),
+        Input::Unparsed(line) => line.len(),
+        Input::Overlong(overlong) => overlong.head.len() + overlong.tail.len(),
+    }
+}

@@ -1,0 +1,279 @@
+//! The root of the supervision tree: start order, restart verdicts, shutdown order (R209).
+//!
+//! Start: store, residency, berths, then the ears. Stop: ears first, then sessions, then hosts, then the rest. What
+//! all others stand on is not restarted under them: its loss ends the daemon with exit code 111, and the service
+//! manager starts everything anew.
+
+use std::{
+    os::unix::net::UnixListener,
+    sync::{Arc, RwLock},
+    time::{Duration, Instant},
+};
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::{oneshot, watch};
+
+use crate::{
+    berth::{self, Berths},
+    config::{Config, Paths},
+    control,
+    directory::{Card, Directory, Listing},
+    host,
+    id::Address,
+    limits::{LARGE_POOL_BYTES, STOP_MS_MAX},
+    process::{self, Records},
+    residency::Residency,
+    session::Shared,
+    socket::{self, Door, Refused},
+    store::Store,
+    supervisor::{Intensity, Restart, Verdict, verdict},
+    wire::{Letter, Word, credit::Large, letter::Done},
+};
+
+/// What it takes.
+#[derive(Debug)]
+pub enum Msg {
+    /// From an operator.
+    Post(Letter),
+    /// Everything below is down.
+    Down,
+    /// A listener may be started again.
+    Again(Ear),
+}
+
+/// Which socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ear {
+    /// The one that speaks ACP.
+    Host,
+    /// The operator's.
+    Control,
+}
+
+/// What it is started with.
+pub struct Arguments {
+    /// What was configured.
+    pub config: Arc<Config>,
+    /// Where things lie.
+    pub paths: Paths,
+    /// The sockets; kept, because a listener may be started again.
+    pub host: UnixListener,
+    /// The operator's.
+    pub control: UnixListener,
+    /// Where processes are recorded.
+    pub records: Records,
+    /// When the daemon started.
+    pub started: Instant,
+    /// Set once a stop is ordered: an end without it is a failure.
+    pub stop: watch::Sender<bool>,
+}
+
+/// The actor.
+pub struct Root;
+
+/// What it owns.
+pub struct State {
+    args: Arguments,
+    config: Arc<RwLock<Arc<Config>>>,
+    directory: Directory,
+    shared: Arc<Shared>,
+    berths: ActorRef<berth::Msg>,
+    hosts: ActorRef<host::Message>,
+    control: ActorRef<control::Message>,
+    intensity: Intensity,
+    stopping: Option<Vec<Done>>,
+    _listing: Listing,
+}
+
+impl Actor for Root {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(&self, me: ActorRef<Msg>, args: Arguments) -> Result<State, ActorProcessingErr> {
+        let directory = Directory::default();
+        let listing = directory.enter(Address::Root, me.get_derived(), Card::new("root", "", ""));
+        let cell = me.get_cell();
+        let (store, _) = Actor::spawn_linked(None, Store, directory.clone(), cell.clone()).await?;
+        let slots = (args.config.limits.sessions_max, directory.clone());
+        let (residency, _) = Actor::spawn_linked(None, Residency, slots, cell.clone()).await?;
+        let shared = Arc::new(Shared {
+            directory: directory.clone(),
+            limits: args.config.limits.clone(),
+            records: args.records.clone(),
+            large: Large::new(LARGE_POOL_BYTES),
+            store,
+        });
+        let (berths, _) = Actor::spawn_linked(None, Berths, (shared.clone(), residency), cell).await?;
+        let config = Arc::new(RwLock::new(args.config.clone()));
+        let hosts = listen(&args, &config, &shared, &berths, &me).await?;
+        let control = operate(&args, &directory, &me).await?;
+        Ok(State {
+            args,
+            config,
+            directory,
+            shared,
+            berths,
+            hosts,
+            control,
+            intensity: Intensity::default(),
+            stopping: None,
+            _listing: listing,
+        })
+    }
+
+    async fn handle(&self, me: ActorRef<Msg>, msg: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        match msg {
+            Msg::Post(Letter::Word { word: Word::Stop(done), .. }) => state.stop(done, &me),
+            Msg::Post(_) => {}
+            Msg::Down => state.down(&me),
+            Msg::Again(ear) => state.again(ear, &me).await?,
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        me: ActorRef<Msg>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        let (cell, why) = match event {
+            SupervisionEvent::ActorFailed(cell, error) => (cell, error.to_string()),
+            SupervisionEvent::ActorTerminated(cell, _, why) => (cell, why.unwrap_or_default()),
+            _ => return Ok(()),
+        };
+        if state.stopping.is_some() {
+            return Ok(());
+        }
+        let ear = match cell.get_id() {
+            id if id == state.hosts.get_id() => Ear::Host,
+            id if id == state.control.get_id() => Ear::Control,
+            _ => return Err(format!("a permanent part of the daemon ended: {why}").into()),
+        };
+        state.deaf(ear, &why, &me)
+    }
+}
+
+impl State {
+    /// A listener ended: it is started again, unless that happens too often.
+    fn deaf(&mut self, ear: Ear, why: &str, me: &ActorRef<Msg>) -> Result<(), ActorProcessingErr> {
+        let now = self.args.started.elapsed();
+        match verdict(Restart::Permanent, true, &mut self.intensity, now) {
+            Verdict::Restart => {
+                tracing::error!(?ear, why, "listener ended, starting it again");
+                me.send_after(Duration::from_millis(100), move || Msg::Again(ear));
+                Ok(())
+            }
+            Verdict::Hold(_) | Verdict::Leave => Err(format!("a listener ended too often: {why}").into()),
+        }
+    }
+
+    async fn again(&mut self, ear: Ear, me: &ActorRef<Msg>) -> Result<(), ActorProcessingErr> {
+        if self.stopping.is_none() {
+            match ear {
+                Ear::Host => {
+                    self.hosts = listen(&self.args, &self.config, &self.shared, &self.berths, me).await?
+                }
+                Ear::Control => self.control = operate(&self.args, &self.directory, me).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops everything, in order and within its time. Who asks while it stops waits for the same end.
+    fn stop(&mut self, done: Done, me: &ActorRef<Msg>) {
+        if let Some(waiting) = &mut self.stopping {
+            waiting.push(done);
+            return;
+        }
+        tracing::info!("daemon stops");
+        let _ = self.args.stop.send(true);
+        self.stopping = Some(vec![done]);
+        let (hosts, berths, me) = (self.hosts.clone(), self.berths.clone(), me.clone());
+        tokio::spawn(async move {
+            let _ = hosts.cast(host::Message::Shut);
+            let (drained, all) = oneshot::channel();
+            let _ = berths.cast(berth::Msg::Drain(drained));
+            if tokio::time::timeout(Duration::from_millis(STOP_MS_MAX), all).await.is_err() {
+                tracing::warn!("some sessions did not end in time");
+            }
+            let (closed, all) = oneshot::channel();
+            let _ = hosts.cast(host::Message::Close(closed));
+            let _ = all.await;
+            let _ = me.cast(Msg::Down);
+        });
+    }
+
+    fn down(&mut self, me: &ActorRef<Msg>) {
+        for done in self.stopping.take().unwrap_or_default() {
+            let _ = done.send(Ok(()));
+        }
+        // Operators are answered before their connections go.
+        self.stopping = Some(Vec::new());
+        me.stop(Some("stopped".to_owned()));
+    }
+}
+
+async fn listen(
+    args: &Arguments,
+    config: &Arc<RwLock<Arc<Config>>>,
+    shared: &Arc<Shared>,
+    berths: &ActorRef<berth::Msg>,
+    me: &ActorRef<Msg>,
+) -> Result<ActorRef<host::Message>, ActorProcessingErr> {
+    let ears = host::Ears {
+        listener: args.host.try_clone()?,
+        door: door(shared.directory.clone(), args.config.nested),
+        config: config.clone(),
+        shared: shared.clone(),
+        berths: berths.clone(),
+    };
+    Ok(Actor::spawn_linked(None, host::Listener, ears, me.get_cell()).await?.0)
+}
+
+async fn operate(
+    args: &Arguments,
+    directory: &Directory,
+    me: &ActorRef<Msg>,
+) -> Result<ActorRef<control::Message>, ActorProcessingErr> {
+    let arguments = control::Arguments {
+        listener: args.control.try_clone()?,
+        door: door(directory.clone(), args.config.nested),
+        directory: directory.clone(),
+        config: args.config.clone(),
+        paths: args.paths.clone(),
+        started: args.started,
+    };
+    Ok(Actor::spawn_linked(None, control::Listener, arguments, me.get_cell()).await?.0)
+}
+
+/// Lets our own user in, but not what an agent started: it could make itself a session without rules (R255).
+fn door(directory: Directory, nested: bool) -> Door {
+    Arc::new(move |stream| {
+        let visitor = socket::admit(stream)?;
+        let shims: Vec<i32> = directory
+            .cards()
+            .iter()
+            .filter(|card| card.kind == "peer")
+            .filter_map(|card| i32::try_from(card.get("shim")?.as_i64()?).ok())
+            .collect();
+        if !nested && process::ancestry::lives_under(visitor.pid, &shims) {
+            return Err(Refused::Nested { pid: visitor.pid });
+        }
+        Ok(visitor)
+    })
+}
+
+impl From<Letter> for Msg {
+    fn from(letter: Letter) -> Self {
+        Self::Post(letter)
+    }
+}
+
+impl TryFrom<Msg> for Letter {
+    type Error = ();
+    fn try_from(msg: Msg) -> Result<Self, ()> {
+        if let Msg::Post(letter) = msg { Ok(letter) } else { Err(()) }
+    }
+}

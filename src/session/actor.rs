@@ -1,0 +1,386 @@
+//! The mailbox of a session.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, DerivedActorRef, SpawnErr, SupervisionEvent};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use super::{
+    ending::Ending,
+    ledger::{Ledger, Side},
+    route::Services,
+    setup::Setup,
+    tools::Tools,
+    turn::{Prompt, Turn},
+};
+use crate::{
+    config::{Agent, Limits},
+    directory::{Card, Directory, Listing},
+    id::{Address, Generation, SessionId, Token},
+    ingress::Held,
+    peer,
+    process::Records,
+    residency::Slot,
+    store,
+    supervisor::Verdict,
+    tomb::Tomb,
+    wire::{Call, Envelope, Frame, Letter, RpcError, credit::Credit, credit::Large, patch::Object},
+};
+
+/// What all sessions of a daemon share.
+pub struct Shared {
+    /// Finds the other end.
+    pub directory: Directory,
+    /// Ceilings.
+    pub limits: Limits,
+    /// Where processes are recorded.
+    pub records: Records,
+    /// For lines of peers that are larger than a window.
+    pub large: Large,
+    /// Remembers sessions.
+    pub store: ActorRef<store::Msg>,
+}
+
+/// A session that is wanted.
+pub struct Order {
+    /// Its id.
+    pub id: SessionId,
+    /// Whose it is.
+    pub host: Address,
+    /// The agent's name in the configuration.
+    pub name: String,
+    /// The agent's configuration, as it was when the session was wanted (R267).
+    pub agent: Agent,
+    /// Where its process works.
+    pub cwd: PathBuf,
+    /// The bridge's environment, as far as the hello carried it.
+    pub bridge_env: Option<BTreeMap<String, String>>,
+    /// What the host declared.
+    pub capabilities: Object,
+    /// The last `authenticate` that succeeded on the connection (R18).
+    pub authenticated: Option<Frame>,
+    /// A session that is to be taken up again.
+    pub resume: Option<store::Row>,
+    /// The requests that it is wanted for.
+    pub first: Vec<Envelope>,
+    /// Told, or dropped, when the request that opens the session is answered.
+    pub opened: Option<oneshot::Sender<()>>,
+    /// Stands for program, arguments, environment and client capabilities (R14).
+    pub learnt_key: u64,
+    /// Stands for agent and directory (R227).
+    pub program_key: u64,
+}
+
+/// What a session tells the berths.
+#[derive(Debug)]
+pub enum Report {
+    /// An agent said what it is.
+    Learnt(u64, Object),
+    /// A program failed.
+    Failed(u64),
+    /// Whether a program may be started again.
+    MayStart(u64, oneshot::Sender<Verdict>),
+}
+
+/// What it takes.
+#[derive(Debug)]
+pub enum Msg {
+    /// From the host.
+    Post(Letter),
+    /// From one of its processes.
+    Peer(Generation, peer::Event),
+    /// Whether the process may be started.
+    Start(Verdict),
+    /// The turn of that number had its time to be cancelled.
+    CancelDue(u64),
+    /// A warm process had its time to be used.
+    WarmDue,
+    /// It is to end.
+    End(Ending),
+}
+
+/// What it is started with.
+pub struct Arguments {
+    /// What is wanted.
+    pub order: Order,
+    /// What all share.
+    pub shared: Arc<Shared>,
+    /// Its place among the resident.
+    pub slot: Slot,
+    /// Wakes who waits for its end.
+    pub tomb: Tomb,
+    /// To the berths.
+    pub reports: DerivedActorRef<Report>,
+}
+
+/// How far it has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// A process is being started.
+    Starting,
+    /// A process is there and holds no session.
+    Warm,
+    /// The process was asked for the session.
+    Opening,
+    /// Prompts run. Without a process the next one starts one.
+    Live,
+    /// On its way out.
+    Ending,
+}
+
+/// The process behind it.
+pub(super) struct Link {
+    pub actor: ActorRef<peer::Msg>,
+    pub held: Held,
+    /// Its answer to `initialize`.
+    pub answer: Option<Object>,
+    /// `authenticate` succeeded on it.
+    pub authenticated: bool,
+}
+
+/// What the card says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Published {
+    stage: Option<Stage>,
+    turn: &'static str,
+    waiting: usize,
+    open: usize,
+    bound: bool,
+}
+
+/// What it owns.
+pub struct State {
+    pub(super) me: ActorRef<Msg>,
+    pub(super) order: Order,
+    pub(super) shared: Arc<Shared>,
+    pub(super) reports: DerivedActorRef<Report>,
+    pub(super) services: Services,
+    pub(super) stage: Stage,
+    pub(super) generation: Generation,
+    pub(super) peer: Option<Link>,
+    pub(super) ledger: Ledger,
+    pub(super) turn: Turn,
+    pub(super) tools: Tools,
+    /// The request that opens the session, while it is open.
+    pub(super) setup: Option<Setup>,
+    /// Requests that wait for the process.
+    pub(super) early: Vec<Envelope>,
+    /// A prompt that waits for a new process.
+    pub(super) unsent: Option<Prompt>,
+    /// The params that opened the session: what a new process is told.
+    pub(super) params: Option<Box<RawValue>>,
+    /// The peer's id of the session, as written (R229).
+    pub(super) peer_session: Option<Vec<u8>>,
+    /// The result of the request that opened it, for a host that asks again.
+    pub(super) opened: Option<Object>,
+    /// The `authenticate` that is out, and under which token of ours.
+    pub(super) login: Option<(Token, Frame)>,
+    /// Terminals of the host that the peer has not released, as written.
+    pub(super) terminals: Vec<Box<str>>,
+    pub(super) ending: Option<Ending>,
+    pub(super) card: Arc<Card>,
+    published: Published,
+    _listing: Listing,
+    pub(super) slot: Slot,
+    _tomb: Tomb,
+}
+
+/// The actor.
+pub struct Session;
+
+impl Session {
+    /// Starts it under its berth.
+    pub async fn start(args: Arguments, berth: ActorCell) -> Result<ActorRef<Msg>, SpawnErr> {
+        Actor::spawn_linked(None, Self, args, berth).await.map(|(actor, _)| actor)
+    }
+}
+
+impl Actor for Session {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(&self, me: ActorRef<Msg>, args: Arguments) -> Result<State, ActorProcessingErr> {
+        let id = args.order.id.clone();
+        let card = Card::new("session", id.as_str(), format!("berth/{id}"));
+        card.set("agent", args.order.name.as_str());
+        card.set("cwd", args.order.cwd.to_string_lossy());
+        let address = Address::Session(id);
+        let listing = args.shared.directory.enter(address, me.get_derived(), card.clone());
+        let mut state = State {
+            services: Services::of(&args.order.capabilities),
+            me,
+            order: args.order,
+            shared: args.shared,
+            reports: args.reports,
+            stage: Stage::Starting,
+            generation: 0,
+            peer: None,
+            ledger: Ledger::default(),
+            turn: Turn::default(),
+            tools: Tools::default(),
+            setup: None,
+            early: Vec::new(),
+            unsent: None,
+            params: None,
+            peer_session: None,
+            opened: None,
+            login: None,
+            terminals: Vec::new(),
+            ending: None,
+            card,
+            published: Published::default(),
+            _listing: listing,
+            slot: args.slot,
+            _tomb: args.tomb,
+        };
+        state.publish();
+        Ok(state)
+    }
+
+    async fn post_start(&self, _: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
+        let first = std::mem::take(&mut state.order.first);
+        state.from_host(first, Credit::none());
+        state.start_peer().await?;
+        Ok(())
+    }
+
+    async fn handle(&self, _: ActorRef<Msg>, msg: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        match msg {
+            Msg::Post(letter) => state.post(letter),
+            Msg::Peer(generation, event) => state.peer_event(generation, event),
+            Msg::Start(verdict) => state.start_allowed(verdict).await?,
+            Msg::CancelDue(turn) => state.cancel_due(turn),
+            Msg::WarmDue => state.warm_due(),
+            Msg::End(ending) => state.end(ending),
+        }
+        state.publish();
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<Msg>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        // A peer says that it is down before it ends; one that panicked could not.
+        if let SupervisionEvent::ActorFailed(_, error) = event {
+            state.peer_panicked(&error.to_string());
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Sends lines to the host. A host that is gone answers nothing: its end is told by a word (R112).
+    pub(super) fn to_host(&self, envelopes: Vec<Envelope>, credit: Credit) {
+        if envelopes.is_empty() {
+            return;
+        }
+        let letter = Letter::Lines { from: self.address(), envelopes, credit };
+        let _ = self.shared.directory.post(&self.order.host, letter);
+    }
+
+    /// Answers a request of the host's.
+    pub(super) fn answer_host(&self, token: Token, frame: Frame) {
+        self.to_host(vec![Envelope::new(Call::Response(token), frame)], Credit::none());
+    }
+
+    /// Answers a request of the host's with an error.
+    pub(super) fn refuse_host(&self, token: Token, error: &RpcError) {
+        self.answer_host(token, Frame::error(error));
+    }
+
+    /// Sends lines to the process.
+    pub(super) fn to_peer(&self, envelopes: Vec<Envelope>, credit: Credit) {
+        self.to_peer_as(envelopes, credit, None);
+    }
+
+    /// The same, taking up a session that the peer knows under this id.
+    pub(super) fn to_peer_as(&self, envelopes: Vec<Envelope>, credit: Credit, known: Option<Vec<u8>>) {
+        if let Some(peer) = &self.peer {
+            let _ = peer.actor.cast(peer::Msg::Send { envelopes, credit, known });
+        }
+    }
+
+    /// Tells the host something about the session that is no part of the conversation (R86).
+    pub(super) fn notice(&self, facts: &serde_json::Value) {
+        let update = serde_json::json!({
+            "sessionUpdate": "session_info_update",
+            "updatedAt": jiff::Timestamp::now().to_string(),
+            "_meta": { "acpvisor": facts },
+        });
+        self.to_host(vec![self.update(&update)], Credit::none());
+    }
+
+    /// An update that the daemon authors.
+    pub(super) fn update(&self, update: &serde_json::Value) -> Envelope {
+        let params = serde_json::json!({ "sessionId": self.order.id.as_str(), "update": update });
+        Envelope::new(Call::Notification, Frame::notification("session/update", &params))
+    }
+
+    /// After that time, this message.
+    pub(super) fn later(&self, after: Duration, msg: impl FnOnce() -> Msg + Send + 'static) {
+        self.me.send_after(after, msg);
+    }
+
+    pub(super) fn address(&self) -> Address {
+        Address::Session(self.order.id.clone())
+    }
+
+    /// Whether it may answer the host at all.
+    pub(super) fn is_ending(&self) -> bool {
+        self.stage == Stage::Ending
+    }
+
+    /// Publishes what has changed; most lines change nothing.
+    fn publish(&mut self) {
+        let now = Published {
+            stage: Some(self.stage),
+            turn: self.turn.word(),
+            waiting: self.turn.waiting(),
+            open: self.ledger.count(Side::Peer),
+            bound: self.peer_session.is_some(),
+        };
+        if now == self.published {
+            return;
+        }
+        self.card.set("stage", format!("{:?}", self.stage).to_lowercase());
+        self.card.set("turn", now.turn);
+        self.card.set("waiting", now.waiting);
+        self.card.set("open_requests", now.open);
+        let host = if let Address::Host(n) = self.order.host { Some(n) } else { None };
+        self.card.set("host", host);
+        let peer = self.peer_session.as_deref().and_then(|id| serde_json::from_slice::<String>(id).ok());
+        self.card.set("peer_session", peer);
+        self.published = now;
+    }
+}
+
+impl From<Letter> for Msg {
+    fn from(letter: Letter) -> Self {
+        Self::Post(letter)
+    }
+}
+
+impl TryFrom<Msg> for Letter {
+    type Error = ();
+    fn try_from(msg: Msg) -> Result<Self, ()> {
+        if let Msg::Post(letter) = msg { Ok(letter) } else { Err(()) }
+    }
+}
+
+impl From<(Generation, peer::Event)> for Msg {
+    fn from((generation, event): (Generation, peer::Event)) -> Self {
+        Self::Peer(generation, event)
+    }
+}
+
+impl TryFrom<Msg> for (Generation, peer::Event) {
+    type Error = ();
+    fn try_from(msg: Msg) -> Result<Self, ()> {
+        if let Msg::Peer(generation, event) = msg { Ok((generation, event)) } else { Err(()) }
+    }
+}

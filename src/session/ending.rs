@@ -1,0 +1,127 @@
+//! How a session ends, in one order whatever the reason (R203 to R208).
+//!
+//! 1 nothing more is let in; 2 what runs is cancelled; 3 its answers leave; 4 the process and everything below it
+//! end; 5 the slot is free. A second order only shortens the times of the first.
+
+use std::time::Duration;
+
+use super::actor::{Stage, State};
+use crate::{
+    limits::{STOP_CANCEL_GRACE_MS, STOP_MS_MAX},
+    peer::{self, Death},
+    wire::{Call, Loss, RpcError},
+};
+
+/// Why a session ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Its host closed it: what waits is discarded (R50).
+    Closed,
+    /// Its host is gone: what waits is kept (R51).
+    HostLost(Loss),
+    /// The operator closed it.
+    Operator,
+    /// The operator killed it.
+    Killed,
+    /// Nobody wanted the warm process.
+    Unused,
+    /// It could not be set up.
+    Failed,
+}
+
+/// How a session is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending {
+    /// Why.
+    pub reason: Reason,
+    /// Time the running turn has to answer the cancel.
+    pub cancel_grace: Duration,
+    /// Time the process has from closing its stdin to SIGKILL; `None` as its configuration says.
+    pub stop_grace: Option<Duration>,
+}
+
+impl Ending {
+    /// In the time that the configuration allows.
+    pub fn orderly(reason: Reason) -> Self {
+        Self { reason, cancel_grace: Duration::MAX, stop_grace: None }
+    }
+
+    /// Without any time.
+    pub fn at_once(reason: Reason) -> Self {
+        Self { reason, cancel_grace: Duration::ZERO, stop_grace: Some(Duration::ZERO) }
+    }
+
+    /// Its host is gone; when the daemon stops, within its own time (R209).
+    pub fn host_lost(loss: Loss) -> Self {
+        let cancel = Duration::from_millis(STOP_CANCEL_GRACE_MS);
+        let rest = Duration::from_millis(STOP_MS_MAX / 2) - cancel / 2;
+        let stop_grace = (loss == Loss::Stopping).then_some(rest);
+        Self { reason: Reason::HostLost(loss), cancel_grace: cancel, stop_grace }
+    }
+}
+
+impl State {
+    /// Begins the end, or shortens it (R203).
+    pub(super) fn end(&mut self, ending: Ending) {
+        let first = self.ending.is_none();
+        let before = self.ending.get_or_insert(ending);
+        before.cancel_grace = before.cancel_grace.min(ending.cancel_grace);
+        before.stop_grace = match (before.stop_grace, ending.stop_grace) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        if first {
+            self.begin_end(ending.reason);
+        } else if self.turn.is_active() {
+            self.cancel_later(
+                ending.cancel_grace.min(Duration::from_millis(self.shared.limits.cancel_grace_ms)),
+            );
+        } else {
+            self.end_peer();
+        }
+    }
+
+    fn begin_end(&mut self, reason: Reason) {
+        tracing::info!(session = %self.order.id, ?reason, "session ends");
+        self.stage = Stage::Ending;
+        let error = RpcError::internal("the session was closed");
+        for token in self.setup.take().and_then(|s| s.token) {
+            self.refuse_host(token, &error);
+        }
+        for envelope in std::mem::take(&mut self.early) {
+            if let Call::Request(token) = envelope.call {
+                self.refuse_host(token, &error);
+            }
+        }
+        self.cancel();
+        if self.turn.is_active() {
+            let grace = self.ending.map_or(Duration::ZERO, |e| e.cancel_grace);
+            self.cancel_later(grace.min(Duration::from_millis(self.shared.limits.cancel_grace_ms)));
+        } else {
+            self.turn_settled();
+        }
+    }
+
+    /// Nothing runs any more: the process goes.
+    pub(super) fn turn_settled(&mut self) {
+        self.bereaved(&RpcError::internal("the session was closed"));
+        self.end_peer();
+    }
+
+    fn end_peer(&mut self) {
+        let Some(peer) = &self.peer else { return self.me.stop(Some("ended".to_owned())) };
+        let configured = Duration::from_millis(self.order.agent.stop_grace_ms);
+        let grace = self.ending.and_then(|e| e.stop_grace).map_or(configured, |g| g.min(configured));
+        let _ = peer.actor.cast(peer::Msg::End(grace));
+    }
+
+    /// The process is gone. One that could not be proved gone keeps its slot (R67, R279).
+    pub(super) fn gone(&mut self, death: &Death) {
+        if let Some(unproved) = death.exit.as_ref().and_then(|e| e.unproved.as_ref()) {
+            tracing::warn!(session = %self.order.id, unproved, "the end of the peer could not be proved");
+            self.card.set("unproved", unproved.as_str());
+            self.slot.stick();
+        }
+        self.me.stop(Some("ended".to_owned()));
+    }
+}

@@ -1,0 +1,193 @@
+//! Prompts, their end, and cancelling them (R72 to R76, R250).
+
+use std::time::Duration;
+
+use serde_json::{json, value::RawValue};
+
+use super::{
+    actor::{Msg, Stage, State},
+    ledger::{Kind, Side},
+    turn::{Admitted, Ended, Prompt},
+};
+use crate::{
+    id::Token,
+    wire::{Call, Envelope, Frame, RpcError, credit::Credit, frame::Class, patch::Object},
+};
+
+impl State {
+    /// A prompt of the host.
+    pub(super) fn prompt(&mut self, token: Token, frame: Frame, credit: Credit) {
+        match self.turn.prompt(Prompt { token, frame }) {
+            Admitted::Starts(prompt) => self.start_turn(prompt, credit),
+            Admitted::Waits(position) => self.notice(&json!({ "queue": { "position": position } })),
+            Admitted::Refused(token) => {
+                let why = "too many prompts wait behind the running turn";
+                let data = json!({ "resource": "pending_count", "retryable": true });
+                self.refuse_host(token, &RpcError::internal(why).with(data));
+            }
+        }
+    }
+
+    fn start_turn(&mut self, prompt: Prompt, credit: Credit) {
+        if self.stage == Stage::Live && self.peer.is_some() {
+            return self.send_prompt(prompt, credit);
+        }
+        self.unsent = Some(prompt);
+        if self.stage == Stage::Live {
+            self.restart_peer();
+        }
+    }
+
+    fn send_prompt(&mut self, prompt: Prompt, credit: Credit) {
+        let out = self.ledger.enter(Side::Host, prompt.token, Kind::Prompt);
+        self.to_peer(vec![Envelope::new(Call::Request(out), prompt.frame)], credit);
+    }
+
+    /// The new process is there: the prompt that waited for it goes.
+    pub(super) fn send_unsent(&mut self) {
+        if let Some(prompt) = self.unsent.take() {
+            self.send_prompt(prompt, Credit::none());
+        }
+    }
+
+    /// The new process is not there: the prompt that waited for it fails.
+    pub(super) fn fail_unsent(&mut self, answer: &Frame) {
+        if self.unsent.take().is_some() {
+            self.finish_turn(answer.clone());
+        }
+    }
+
+    /// The peer answered the prompt. What comes before the answer, and the answer (R73).
+    pub(super) fn prompt_answered(&mut self, answer: Frame) -> Vec<Envelope> {
+        let mut lines = self.withdraw_questions();
+        if let Some(ended) = self.turn.end() {
+            lines.extend(self.last_lines(&ended, answer));
+        }
+        lines
+    }
+
+    /// The turn ends without the peer's answer, or with one that comes by itself.
+    pub(super) fn finish_turn(&mut self, answer: Frame) {
+        let lines = self.prompt_answered(answer);
+        self.to_host(lines, Credit::none());
+        self.next_turn();
+    }
+
+    /// A prompt that waited is the turn now.
+    pub(super) fn next_turn(&mut self) {
+        if self.is_ending() {
+            if !self.turn.is_active() {
+                self.turn_settled();
+            }
+        } else if let Some(prompt) = self.turn.next_prompt() {
+            self.start_turn(prompt, Credit::none());
+        }
+    }
+
+    fn last_lines(&mut self, ended: &Ended, answer: Frame) -> Vec<Envelope> {
+        let reason = stop_reason(&answer);
+        let answer = match (ended.cancelled, reason.as_deref()) {
+            // Whatever the peer answers, a cancelled turn is cancelled (R74, R240).
+            (true, Some("cancelled")) => answer,
+            (true, _) => Frame::result(&json!({ "stopReason": "cancelled" })),
+            (false, None) if answer.class() == (Class::Response { ok: true }) => {
+                Frame::error(&RpcError::runtime("the agent ended the turn without a stop reason"))
+            }
+            (false, _) => answer,
+        };
+        let cut_short = ended.cancelled || answer.class() != (Class::Response { ok: true });
+        let mut lines = if cut_short { self.failed_tools() } else { self.forget_tools() };
+        tracing::info!(session = %self.order.id, turn = self.turn.number(), cancelled = ended.cancelled,
+            reason = reason.as_deref().unwrap_or("none"), "turn ended");
+        lines.push(Envelope::new(Call::Response(ended.token), answer));
+        lines
+    }
+
+    fn forget_tools(&mut self) -> Vec<Envelope> {
+        self.tools.drain();
+        Vec::new()
+    }
+
+    /// The open tool calls of a turn that was cut short are shown failed (R74).
+    fn failed_tools(&mut self) -> Vec<Envelope> {
+        let ids = self.tools.drain();
+        let failed = |id: &String| {
+            self.update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed" }))
+        };
+        ids.iter().map(failed).collect()
+    }
+
+    /// Cancels whatever runs or waits (R74).
+    pub(super) fn cancel(&mut self) {
+        let cancelled = self.turn.cancel();
+        for token in cancelled.waiting {
+            self.answer_host(token, Frame::result(&json!({ "stopReason": "cancelled" })));
+        }
+        if cancelled.running.is_none() {
+            return;
+        }
+        if self.unsent.take().is_some() {
+            return self.finish_turn(Frame::result(&json!({ "stopReason": "cancelled" })));
+        }
+        // The peer hears the answers to its questions before the cancel, the host that they are not wanted (R250).
+        let withdrawn = self.withdraw_questions();
+        self.to_host(withdrawn, Credit::none());
+        let cancel = Frame::notification("session/cancel", &json!({ "sessionId": self.order.id.as_str() }));
+        self.to_peer(vec![Envelope::new(Call::Notification, cancel)], Credit::none());
+        self.cancel_later(self.cancel_grace());
+    }
+
+    pub(super) fn cancel_later(&self, grace: Duration) {
+        let turn = self.turn.number();
+        self.later(grace, move || Msg::CancelDue(turn));
+    }
+
+    fn cancel_grace(&self) -> Duration {
+        let usual = Duration::from_millis(self.shared.limits.cancel_grace_ms);
+        self.ending.as_ref().map_or(usual, |e| e.cancel_grace.min(usual))
+    }
+
+    /// The peer had its time to answer the cancel: its process ends and the turn with it (R250).
+    pub(super) fn cancel_due(&mut self, turn: u64) {
+        if !self.turn.is_cancelling(turn) {
+            return;
+        }
+        if self.peer.as_ref().is_some_and(|p| p.held.is()) && !self.is_ending() {
+            return self.cancel_later(self.cancel_grace());
+        }
+        tracing::warn!(session = %self.order.id, turn, "cancel was not answered in time, ending the peer");
+        self.ledger.take(|open| open.kind == Kind::Prompt);
+        if !self.is_ending() {
+            self.forsake_peer("the agent did not answer a cancel");
+        }
+        self.finish_turn(Frame::result(&json!({ "stopReason": "cancelled" })));
+    }
+
+    /// Answers the peer's open questions with `cancelled`, and returns the lines that take them back from the host
+    /// (R250, protocol: prompt turn, cancellation).
+    fn withdraw_questions(&mut self) -> Vec<Envelope> {
+        let asked = |o: &super::ledger::Open| matches!(o.kind, Kind::Permission | Kind::Elicitation);
+        let questions = self.ledger.take(asked);
+        let mut back = Vec::new();
+        for (ours, open) in questions {
+            let answer = match open.kind {
+                Kind::Elicitation => Frame::result(&json!({ "action": "cancel" })),
+                _ => Frame::result(&json!({ "outcome": { "outcome": "cancelled" } })),
+            };
+            self.to_peer(vec![Envelope::new(Call::Response(open.token), answer)], Credit::none());
+            back.push(withdrawal(ours));
+        }
+        back
+    }
+}
+
+/// Takes a request back: `$/cancel_request`, whose id the wire fills in.
+pub(super) fn withdrawal(ours: Token) -> Envelope {
+    let frame = Frame::notification("$/cancel_request", &json!({ "requestId": 0 }));
+    Envelope { call: Call::Notification, about: Some(ours), frame }
+}
+
+fn stop_reason(answer: &Frame) -> Option<String> {
+    let result = Object::of(answer.member("result")?.get());
+    result.get("stopReason").map(RawValue::get).and_then(|r| serde_json::from_str(r).ok())
+}

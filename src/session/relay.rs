@@ -1,0 +1,320 @@
+//! Lines of both sides, each to where it belongs (R13, R107, R248).
+
+use bytes::Bytes;
+use serde_json::{json, value::RawValue};
+
+use super::{
+    actor::{Stage, State},
+    ending::Ending,
+    ledger::{Kind, Open, Side},
+    prompts::withdrawal,
+    route::Route,
+};
+use crate::{
+    id::{Generation, Token},
+    limits::{OPEN_PEER_REQUESTS_MAX, QUEUE_BYTES_MAX},
+    peer::{self, Cause, Death},
+    wire::{
+        Call, Envelope, Frame, Letter, Method, RpcError, Word, credit::Credit, frame::Class, patch::Object,
+    },
+};
+
+impl State {
+    pub(super) fn post(&mut self, letter: Letter) {
+        match letter {
+            Letter::Lines { envelopes, credit, .. } => self.from_host(envelopes, credit),
+            Letter::Word { word: Word::HostLost(loss), .. } => self.end(Ending::host_lost(loss)),
+            Letter::Word { word: Word::Cancel, .. } => self.cancel(),
+            Letter::Word { .. } => {}
+        }
+    }
+
+    /// Lines of the host.
+    pub(super) fn from_host(&mut self, envelopes: Vec<Envelope>, mut credit: Credit) {
+        for envelope in envelopes {
+            let part = credit.split(1, envelope.frame.line().len());
+            match (envelope.call, envelope.frame.class()) {
+                (Call::Request(token), Class::Request(method)) => {
+                    self.host_asks(token, method, envelope, part)
+                }
+                (Call::Response(ours), _) => self.host_answers(ours, envelope.frame, part),
+                (_, Class::Notification(method)) => self.host_says(method, envelope, part),
+                _ => {}
+            }
+        }
+    }
+
+    fn host_asks(&mut self, token: Token, method: Method, envelope: Envelope, credit: Credit) {
+        match (method, self.stage) {
+            (_, Stage::Ending) => self.refuse_host(token, &RpcError::unknown_session(self.order.id.as_str())),
+            (Method::SessionPrompt, _) => self.prompt(token, envelope.frame, credit),
+            (_, Stage::Starting) => self.wait_for_peer(token, envelope),
+            (Method::Initialize, _) => self.answer_initialize(token),
+            (Method::SessionNew | Method::SessionResume, Stage::Warm) => self.wanted(token, &envelope.frame),
+            (Method::SessionResume, Stage::Live) => self.answer_resumed(token),
+            _ => self.carry_to_peer(token, method, envelope, credit),
+        }
+    }
+
+    /// The process is not there yet: the request waits for it, within bounds.
+    fn wait_for_peer(&mut self, token: Token, envelope: Envelope) {
+        let waiting: usize = self.early.iter().map(|e| e.frame.line().len()).sum();
+        if waiting + envelope.frame.line().len() > QUEUE_BYTES_MAX
+            || self.early.len() >= OPEN_PEER_REQUESTS_MAX
+        {
+            return self.refuse_host(token, &RpcError::pending_bytes());
+        }
+        self.early.push(envelope);
+    }
+
+    /// The host that holds the session asks for it again: the turn is not disturbed.
+    fn answer_resumed(&self, token: Token) {
+        let mut result = self.opened.clone().unwrap_or_default();
+        result.keep(&["modes", "configOptions"]);
+        self.answer_host(token, Frame::result(&result));
+    }
+
+    fn carry_to_peer(&mut self, token: Token, method: Method, envelope: Envelope, credit: Credit) {
+        if self.peer.is_none() {
+            let why = format!("agent `{}` is not running; the next prompt starts it", self.order.name);
+            return self.refuse_host(token, &RpcError::runtime(why));
+        }
+        let kind = if method == Method::Authenticate { Kind::Authenticate } else { Kind::Other };
+        let ours = self.ledger.enter(Side::Host, token, kind);
+        if kind == Kind::Authenticate {
+            let copy =
+                Frame::parse(Bytes::copy_from_slice(envelope.frame.line())).expect("it was parsed before");
+            self.login = Some((ours, copy));
+        }
+        self.to_peer(vec![Envelope { call: Call::Request(ours), ..envelope }], credit);
+    }
+
+    fn host_answers(&mut self, ours: Token, frame: Frame, credit: Credit) {
+        let Some(open) = self.ledger.close(ours) else {
+            tracing::debug!(session = %self.order.id, kind = "unmatched_response", "late answer of the host dropped");
+            return;
+        };
+        if open.side != Side::Peer {
+            return;
+        }
+        if open.kind == Kind::TerminalCreate {
+            self.note_terminal(&frame);
+        }
+        self.to_peer(vec![Envelope::new(Call::Response(open.token), frame)], credit);
+    }
+
+    fn host_says(&mut self, method: Method, envelope: Envelope, credit: Credit) {
+        match method {
+            Method::SessionCancel => self.cancel(),
+            Method::CancelRequest => envelope.about.into_iter().for_each(|token| self.host_withdraws(token)),
+            _ if self.stage == Stage::Live => self.to_peer(vec![envelope], credit),
+            _ => {}
+        }
+    }
+
+    /// `$/cancel_request` of the host: a prompt that waits is taken back, anything else is the peer's to decide
+    /// (R72).
+    fn host_withdraws(&mut self, token: Token) {
+        if self.turn.withdraw(token) {
+            return self.refuse_host(token, &RpcError::cancelled());
+        }
+        if let Some(ours) = self.ledger.find(Side::Host, token) {
+            self.to_peer(vec![withdrawal(ours)], Credit::none());
+        }
+    }
+
+    pub(super) fn peer_event(&mut self, generation: Generation, event: peer::Event) {
+        // What a process of before says is nobody's.
+        if generation != self.generation || self.peer.is_none() {
+            return;
+        }
+        match event {
+            peer::Event::Lines(envelopes, credit) => self.from_peer(envelopes, credit),
+            peer::Event::Ready(answer) => self.ready(answer),
+            peer::Event::Refused(ours) => self.not_sent(ours),
+            peer::Event::Down(death) => self.peer_down(&death),
+        }
+    }
+
+    /// Lines of the peer: what goes to the host leaves in one piece, in the order it came.
+    fn from_peer(&mut self, envelopes: Vec<Envelope>, credit: Credit) {
+        let mut out = Vec::with_capacity(envelopes.len());
+        let mut turn_ended = false;
+        for envelope in envelopes {
+            match envelope.call {
+                Call::Notification => out.extend(self.peer_says(envelope)),
+                Call::Request(token) => out.extend(self.peer_asks(token, envelope)),
+                Call::Response(ours) => turn_ended |= self.peer_answers(ours, envelope.frame, &mut out),
+            }
+        }
+        self.to_host(out, credit);
+        if turn_ended {
+            self.next_turn();
+        }
+    }
+
+    fn peer_says(&mut self, envelope: Envelope) -> Option<Envelope> {
+        self.tools.note(&envelope.frame);
+        // What comes once the session is on its way out reaches nobody (R204).
+        if self.is_ending() || self.swallows() {
+            return None;
+        }
+        match envelope.about {
+            Some(token) => {
+                self.ledger.find(Side::Peer, token).map(|ours| Envelope { about: Some(ours), ..envelope })
+            }
+            None => Some(envelope),
+        }
+    }
+
+    fn peer_asks(&mut self, token: Token, envelope: Envelope) -> Option<Envelope> {
+        let Class::Request(method) = envelope.frame.class() else { return None };
+        let refusal = match self.services.route(method, &envelope.frame) {
+            Route::Host(_) if self.is_ending() => ending_answer(method),
+            Route::Host(kind) => return Some(self.carry_to_host(token, kind, envelope)),
+            Route::Refuse(error) => Frame::error(&error),
+        };
+        self.to_peer(vec![Envelope::new(Call::Response(token), refusal)], Credit::none());
+        None
+    }
+
+    fn carry_to_host(&mut self, token: Token, kind: Kind, envelope: Envelope) -> Envelope {
+        if kind == Kind::TerminalRelease {
+            self.forget_terminal(&envelope.frame);
+        }
+        let about = envelope.about.and_then(|ours| self.ledger.get(ours)).filter(|o| o.side == Side::Host);
+        let ours = self.ledger.enter(Side::Peer, token, kind);
+        Envelope { call: Call::Request(ours), about: about.map(|o| o.token), frame: envelope.frame }
+    }
+
+    /// An answer of the peer. Whether a turn ended with it.
+    fn peer_answers(&mut self, ours: Token, frame: Frame, out: &mut Vec<Envelope>) -> bool {
+        let Some(open) = self.ledger.close(ours) else {
+            tracing::debug!(session = %self.order.id, kind = "unmatched_response", "late answer of the peer dropped");
+            return false;
+        };
+        match open {
+            Open { kind: Kind::Prompt, .. } => {
+                out.extend(self.prompt_answered(frame));
+                return true;
+            }
+            Open { kind: Kind::Open, .. } => out.extend(self.open_answered(frame)),
+            Open { kind: Kind::Authenticate, side: Side::Ours, .. } => {
+                out.extend(self.reauthenticated(frame.class() == Class::Response { ok: true }));
+            }
+            Open { kind, side: Side::Host, token } => {
+                if kind == Kind::Authenticate && frame.class() == (Class::Response { ok: true }) {
+                    self.logged_in(ours);
+                }
+                out.push(Envelope::new(Call::Response(token), frame));
+            }
+            Open { .. } => {}
+        }
+        false
+    }
+
+    fn logged_in(&mut self, ours: Token) {
+        self.order.authenticated =
+            self.login.take().filter(|(token, _)| *token == ours).map(|(_, frame)| frame);
+        if let Some(peer) = &mut self.peer {
+            peer.authenticated = true;
+        }
+    }
+
+    /// The peer's queue is full: the request is answered, the session lives on (R10).
+    fn not_sent(&mut self, ours: Token) {
+        let error = Frame::error(&RpcError::pending_bytes());
+        match self.ledger.close(ours) {
+            Some(Open { kind: Kind::Prompt, .. }) => self.finish_turn(error),
+            Some(Open { side: Side::Host, token, .. }) => self.answer_host(token, error),
+            _ => {}
+        }
+    }
+
+    fn peer_down(&mut self, death: &Death) {
+        self.peer = None;
+        if self.is_ending() {
+            return self.gone(death);
+        }
+        tracing::warn!(session = %self.order.id, %death, "peer is gone");
+        if death.is_failure() {
+            let _ = self.reports.send_message(super::Report::Failed(self.order.program_key));
+        }
+        self.bereaved(&death.error());
+        if self.stage == Stage::Live {
+            self.notice(&json!({ "peer": "gone" }));
+        } else {
+            self.start_failed(death);
+        }
+    }
+
+    /// The peer's mailbox failed: its process went with it.
+    pub(super) fn peer_panicked(&mut self, error: &str) {
+        let death = Death {
+            agent: self.order.name.clone(),
+            cause: Cause::ReadFailed(format!("internal error: {error}")),
+            exit: None,
+            stderr: String::new(),
+        };
+        if self.peer.is_some() {
+            self.peer_down(&death);
+        }
+    }
+
+    /// The process is given up while its session lives on.
+    pub(super) fn forsake_peer(&mut self, why: &str) {
+        self.drop_peer();
+        self.bereaved(&RpcError::runtime(format!("agent `{}` was ended: {why}", self.order.name)));
+    }
+
+    /// Nobody answers any more what the peer was asked, and nobody waits for what it asked (R251).
+    pub(super) fn bereaved(&mut self, error: &RpcError) {
+        let waiting_for_nobody = self.ledger.take(|o| o.side == Side::Peer);
+        let back = waiting_for_nobody.into_iter().map(|(ours, _)| withdrawal(ours)).collect();
+        self.to_host(back, Credit::none());
+        self.release_terminals();
+        let turn = self.ledger.take(|o| o.kind == Kind::Prompt);
+        for (_, open) in self.ledger.take(|o| o.side == Side::Host) {
+            self.refuse_host(open.token, error);
+        }
+        self.ledger.take(|o| o.side == Side::Ours && o.kind != Kind::TerminalRelease);
+        if !turn.is_empty() {
+            self.finish_turn(Frame::error(error));
+        }
+    }
+
+    fn note_terminal(&mut self, answer: &Frame) {
+        let result = Object::of(answer.member("result").map_or("{}", RawValue::get));
+        let room = self.terminals.len() < OPEN_PEER_REQUESTS_MAX;
+        self.terminals.extend(result.get("terminalId").filter(|_| room).map(|id| id.get().into()));
+    }
+
+    fn forget_terminal(&mut self, request: &Frame) {
+        let params = Object::of(request.member("params").map_or("{}", RawValue::get));
+        if let Some(id) = params.get("terminalId") {
+            self.terminals.retain(|t| **t != *id.get());
+        }
+    }
+
+    /// The peer is gone and released nothing: its terminals at the host are released for it.
+    fn release_terminals(&mut self) {
+        let ids = std::mem::take(&mut self.terminals);
+        let mut releases = Vec::with_capacity(ids.len());
+        for id in ids {
+            let id: &RawValue = serde_json::from_str(&id).expect("it was a JSON value");
+            let params = json!({ "sessionId": self.order.id.as_str(), "terminalId": id });
+            let ours = self.ledger.enter(Side::Ours, 0, Kind::TerminalRelease);
+            releases.push(Envelope::new(Call::Request(ours), Frame::request("terminal/release", &params)));
+        }
+        self.to_host(releases, Credit::none());
+    }
+}
+
+/// What a peer hears that still asks while its session ends.
+fn ending_answer(method: Method) -> Frame {
+    match method {
+        Method::RequestPermission => Frame::result(&json!({ "outcome": { "outcome": "cancelled" } })),
+        Method::ElicitationCreate => Frame::result(&json!({ "action": "cancel" })),
+        _ => Frame::error(&RpcError::internal("the session is ending")),
+    }
+}

@@ -1,0 +1,22 @@
+//! Everything that can be seen from outside: the binary as a daemon, between a scripted host and a scripted
+//! peer.
+//!
+//! `sandbox` keeps one daemon and its files, `host` and `peer` are the two ends, `scene` is all three ready
+//! to play. Blocking calls with deadlines only, so that a test reads from top to bottom.
+
+#![allow(clippy::unwrap_used)]
+
+mod host;
+mod line;
+mod peer;
+mod process;
+mod sandbox;
+mod scene;
+
+mod correlation;
+mod demo;
+mod framing;
+mod harness;
+mod lifecycle;
+mod relay;
+mod sessions;

@@ -1,0 +1,56 @@
+//! A sandbox, its puppets and a host that has initialised: where most tests begin.
+
+use serde_json::{Value, json};
+
+use crate::{
+    host::Host,
+    peer::{Peer, Puppets},
+    sandbox::Sandbox,
+};
+
+/// A daemon with one agent `p` of willing puppets, and one host.
+pub struct Scene {
+    /// The host. Dropped before the daemon ends.
+    pub host: Host,
+    /// The agent's processes.
+    pub puppets: Puppets,
+    /// The daemon.
+    pub sandbox: Sandbox,
+}
+
+impl Scene {
+    /// With the defaults, and a host that offers nothing.
+    pub fn open() -> Self {
+        Self::with(json!({}), |_| {})
+    }
+
+    /// With a host that offers those capabilities and a sandbox prepared by `prepare`.
+    pub fn with(capabilities: Value, prepare: impl FnOnce(&mut Sandbox)) -> Self {
+        let mut sandbox = Sandbox::new();
+        let puppets = sandbox.puppet_agent("p").willing();
+        prepare(&mut sandbox);
+        sandbox.start();
+        let mut host = Host::direct(&sandbox);
+        host.initialize(capabilities);
+        Self { host, puppets, sandbox }
+    }
+
+    /// A new session in a directory of that name: its id, and its process.
+    pub fn session(&mut self, dir: &str) -> (String, Peer) {
+        let session = self.host.new_session(&self.sandbox.cwd(dir));
+        (session, self.puppets.serving())
+    }
+
+    /// Starts a turn; returns the host's request id and the peer's request.
+    pub fn turn(&mut self, session: &str, peer: &mut Peer) -> (Value, Value) {
+        let id = self.host.prompt(session, "go");
+        (id, peer.expect("session/prompt"))
+    }
+
+    /// Starts a turn, ends it and expects both to work: the session lives.
+    pub fn plays(&mut self, session: &str, peer: &mut Peer) {
+        let (id, prompt) = self.turn(session, peer);
+        peer.end_turn(&prompt);
+        assert_eq!(self.host.stop_reason(&id), "end_turn");
+    }
+}
