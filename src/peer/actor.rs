@@ -480,6 +480,7 @@ impl State {
             cause: self.cause.take().unwrap_or(Cause::Itself),
             exit: self.exit.take(),
             stderr: self.stderr.as_ref().map(Tail::shown).unwrap_or_default(),
+            unanswered: false,
         };
         self.say(Event::Down(Box::new(death)));
         me.stop(Some("gone".to_owned()));

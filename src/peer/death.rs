@@ -40,6 +40,19 @@ pub struct Death {
     pub exit: Option<Exit>,
     /// The end of its stderr.
     pub stderr: String,
+    /// A prompt was open (R217).
+    pub unanswered: bool,
+}
+
+/// What an exit comes to (R216, R217).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ended well, after at least one answer.
+    Completed,
+    /// It was told to go.
+    Aborted,
+    /// Anything else.
+    Failed,
 }
 
 impl Death {
@@ -47,6 +60,16 @@ impl Death {
     pub fn is_failure(&self) -> bool {
         let refused = matches!(&self.cause, Cause::Handshake(HandshakeError::Refused(_)));
         !matches!(self.cause, Cause::Order) && !refused
+    }
+
+    /// What its exit comes to, after so many answered prompts.
+    pub fn outcome(&self, answered: u64) -> Outcome {
+        let well = self.exit.as_ref().is_some_and(|e| matches!(e.status, Status::Code(0)));
+        match self.cause {
+            Cause::Itself | Cause::Order if well && answered > 0 => Outcome::Completed,
+            Cause::Order => Outcome::Aborted,
+            _ => Outcome::Failed,
+        }
     }
 
     /// What a host is told.
@@ -72,6 +95,9 @@ impl std::fmt::Display for Death {
             Cause::WriteFailed(kind) => write!(f, "closed its stdin: write failed: {kind}")?,
             Cause::ReadFailed(why) => write!(f, "could not be read: {why}")?,
             Cause::Strict(why) => write!(f, "broke the protocol and is strict_wire: {why}")?,
+        }
+        if self.unanswered {
+            f.write_str(" without answering")?;
         }
         if !self.stderr.is_empty() {
             write!(f, "; its stderr ends: {}", self.stderr)?;

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::{
     ending::Ending,
+    health::Health,
     ledger::{Ledger, Side},
     route::Services,
     setup::Setup,
@@ -162,6 +163,11 @@ pub struct State {
     pub(super) ledger: Ledger,
     pub(super) turn: Turn,
     pub(super) tools: Tools,
+    pub(super) health: Health,
+    /// Prompts that the present process answered.
+    pub(super) answered: u64,
+    /// The peer is sick: it is replaced when its turn is over.
+    pub(super) recycle: bool,
     /// The request that opens the session, while it is open.
     pub(super) setup: Option<Setup>,
     /// Requests that wait for the process.
@@ -220,6 +226,9 @@ impl Actor for Session {
             ledger: Ledger::default(),
             turn: Turn::default(),
             tools: Tools::default(),
+            health: Health::default(),
+            answered: 0,
+            recycle: false,
             setup: None,
             early: Vec::new(),
             unsent: None,

@@ -47,6 +47,9 @@ impl State {
     fn host_asks(&mut self, token: Token, method: Method, envelope: Envelope, credit: Credit) {
         match (method, self.stage) {
             (_, Stage::Ending) => self.refuse_host(token, &RpcError::unknown_session(self.order.id.as_str())),
+            (_, Stage::Live) if self.names_a_child(&envelope.frame) => {
+                self.carry_to_peer(token, method, envelope, credit);
+            }
             (Method::SessionPrompt, _) => self.prompt(token, envelope.frame, credit),
             (_, Stage::Starting) => self.wait_for_peer(token, envelope),
             (Method::Initialize, _) => self.answer_initialize(token),
@@ -97,6 +100,9 @@ impl State {
         if open.side != Side::Peer {
             return;
         }
+        if open.kind == Kind::Permission {
+            self.health.saw_decision();
+        }
         if open.kind == Kind::TerminalCreate {
             self.note_terminal(&frame);
         }
@@ -105,11 +111,17 @@ impl State {
 
     fn host_says(&mut self, method: Method, envelope: Envelope, credit: Credit) {
         match method {
-            Method::SessionCancel => self.cancel(),
+            // A child is its peer's to cancel; ours is the turn (R276).
+            Method::SessionCancel if !self.names_a_child(&envelope.frame) => self.cancel(),
             Method::CancelRequest => envelope.about.into_iter().for_each(|token| self.host_withdraws(token)),
             _ if self.stage == Stage::Live => self.to_peer(vec![envelope], credit),
             _ => {}
         }
+    }
+
+    /// Only our own id stays marked for splicing; a child's does not, but it is named all the same.
+    fn names_a_child(&self, frame: &Frame) -> bool {
+        frame.sessions().is_empty() && frame.member("params").is_some_and(|p| Object::of(p.get()).marks("sessionId"))
     }
 
     /// `$/cancel_request` of the host: a prompt that waits is taken back, anything else is the peer's to decide
@@ -132,7 +144,7 @@ impl State {
             peer::Event::Lines(envelopes, credit) => self.peer_lines(envelopes, credit),
             peer::Event::Ready(answer) => self.ready(answer),
             peer::Event::Refused(ours) => self.not_sent(ours),
-            peer::Event::Down(death) => self.peer_down(&death),
+            peer::Event::Down(death) => self.peer_down(*death),
         }
     }
 
@@ -155,6 +167,7 @@ impl State {
 
     fn peer_says(&mut self, envelope: Envelope) -> Option<Envelope> {
         self.tools.note(&envelope.frame);
+        self.health.saw_update();
         // What comes once the session is on its way out reaches nobody (R204).
         if self.is_ending() || self.swallows() {
             return None;
@@ -195,6 +208,7 @@ impl State {
         };
         match open {
             Open { kind: Kind::Prompt, .. } => {
+                self.answered += 1;
                 out.extend(self.prompt_answered(frame));
                 return true;
             }
@@ -231,10 +245,14 @@ impl State {
         }
     }
 
-    fn peer_down(&mut self, death: &Death) {
+    fn peer_down(&mut self, mut death: Death) {
         self.peer = None;
+        death.unanswered = self.turn.is_active();
+        self.card.set("last_exit", death.to_string());
+        let outcome = death.outcome(self.answered);
+        tracing::info!(session = %self.order.id, ?outcome, answered = self.answered, "peer exit classified");
         if self.is_ending() {
-            return self.gone(death);
+            return self.gone(&death);
         }
         tracing::warn!(session = %self.order.id, %death, "peer is gone");
         if death.is_failure() {
@@ -244,7 +262,7 @@ impl State {
         if self.stage == Stage::Live {
             self.notice(&json!({ "peer": "gone" }));
         } else {
-            self.start_failed(death);
+            self.start_failed(&death);
         }
     }
 
@@ -255,9 +273,10 @@ impl State {
             cause: Cause::ReadFailed(format!("internal error: {error}")),
             exit: None,
             stderr: String::new(),
+            unanswered: false,
         };
         if self.peer.is_some() {
-            self.peer_down(&death);
+            self.peer_down(death);
         }
     }
 

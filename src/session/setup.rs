@@ -54,6 +54,7 @@ impl State {
     /// Starts a process. It reports by itself.
     pub(super) async fn start_peer(&mut self) -> Result<(), SpawnErr> {
         self.generation += 1;
+        self.answered = 0;
         self.enter(Stage::Starting);
         let held = Held::default();
         let args = peer::Arguments {
