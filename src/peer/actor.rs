@@ -17,7 +17,7 @@ use crate::{
     id::{Generation, SessionId, Token},
     ingress::{Batch, End, Held, Ingress},
     limits,
-    process::{self, Exit, ExitWatch, Process, Records, SpawnError, Spawned, Spec, Tail},
+    process::{self, Exit, ExitWatch, Process, Records, Scratch, SpawnError, Spawned, Spec, Tail},
     wire::{
         Call, Envelope, Frame, Method,
         credit::{Amount, Budget, Credit, Large},
@@ -100,6 +100,8 @@ pub struct Arguments {
     pub records: Records,
     /// For lines larger than a window.
     pub large: Large,
+    /// A home of the session's own (R234).
+    pub scratch: Option<Arc<Scratch>>,
     /// Who hears of it.
     pub owner: DerivedActorRef<(Generation, Event)>,
     /// Shared with the session: whether a slow host holds the peer up.
@@ -519,6 +521,10 @@ fn spec(args: &Arguments) -> Spec {
     let mut spec = Spec::new(&args.agent.command, &args.cwd, &session, args.records.clone());
     spec.args = args.agent.args.iter().map(Into::into).collect();
     spec.env = process::environment::environment(&daemon, bridge.as_ref(), &args.agent);
+    if let Some(scratch) = &args.scratch {
+        let own = args.agent.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        scratch.furnish(&mut spec.env, &own);
+    }
     spec
 }
 

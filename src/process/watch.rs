@@ -16,6 +16,7 @@ use super::{
     Exit, Records, Status,
     children::{self, Known},
     control::Control,
+    descriptors,
     procfs::Identity,
     records::Entry,
     spawn::SpawnError,
@@ -221,6 +222,7 @@ impl Watch {
         match self.record(pid).await {
             Ok(entry) => {
                 self.entry = Some(entry);
+                descriptors::restore(pid);
                 self.control.go();
             }
             Err(source) => {

@@ -21,7 +21,7 @@ use crate::{
     id::{Address, Generation, SessionId, Token},
     ingress::Held,
     peer,
-    process::Records,
+    process::{Records, Scratch},
     residency::Slot,
     store,
     supervisor::Verdict,
@@ -37,6 +37,8 @@ pub struct Shared {
     pub limits: Limits,
     /// Where processes are recorded.
     pub records: Records,
+    /// Homes of sessions whose agent wants a scratch one.
+    pub homes: PathBuf,
     /// For lines of peers that are larger than a window.
     pub large: Large,
     /// Remembers sessions.
@@ -163,6 +165,8 @@ pub struct State {
     pub(super) ledger: Ledger,
     pub(super) turn: Turn,
     pub(super) tools: Tools,
+    /// The home of its own, when its agent wants one (R234).
+    pub(super) scratch: Option<Arc<Scratch>>,
     pub(super) health: Health,
     /// Prompts that the present process answered.
     pub(super) answered: u64,
@@ -226,6 +230,7 @@ impl Actor for Session {
             ledger: Ledger::default(),
             turn: Turn::default(),
             tools: Tools::default(),
+            scratch: None,
             health: Health::default(),
             answered: 0,
             recycle: false,

@@ -92,9 +92,11 @@ impl State {
     /// A peer that is sick is replaced before the next prompt, when a new process can take the session up (R227).
     fn examine(&mut self, ended: &Ended, answer: &Frame) {
         let Some(sickness) = self.health.turn_ended(answer, ended.cancelled) else { return };
-        let restores = self.peer.as_ref().and_then(|p| p.answer.as_ref()).is_some_and(|a| can_resume(a) || can_load(a));
+        let restores =
+            self.peer.as_ref().and_then(|p| p.answer.as_ref()).is_some_and(|a| can_resume(a) || can_load(a));
         tracing::warn!(session = %self.order.id, ?sickness, restores, "peer is sick");
-        self.card.set(sickness.word(), self.card.get(sickness.word()).and_then(|n| n.as_u64()).unwrap_or(0) + 1);
+        self.card
+            .set(sickness.word(), self.card.get(sickness.word()).and_then(|n| n.as_u64()).unwrap_or(0) + 1);
         if restores && !self.is_ending() {
             self.recycle = true;
         }

@@ -121,7 +121,8 @@ impl State {
 
     /// Only our own id stays marked for splicing; a child's does not, but it is named all the same.
     fn names_a_child(&self, frame: &Frame) -> bool {
-        frame.sessions().is_empty() && frame.member("params").is_some_and(|p| Object::of(p.get()).marks("sessionId"))
+        frame.sessions().is_empty()
+            && frame.member("params").is_some_and(|p| Object::of(p.get()).marks("sessionId"))
     }
 
     /// `$/cancel_request` of the host: a prompt that waits is taken back, anything else is the peer's to decide

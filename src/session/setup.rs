@@ -2,7 +2,7 @@
 //!
 //! The same way serves a session that is new, one that is taken up again, and one whose process died (R31).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use ractor::SpawnErr;
@@ -15,9 +15,11 @@ use super::{
     ledger::{Kind, Side},
 };
 use crate::{
+    config::Home,
     id::Token,
     ingress::Held,
     peer::{self, Death, Peer, can_load, can_resume},
+    process::Scratch,
     store,
     supervisor::Verdict,
     wire::{Call, Envelope, Frame, Method, RpcError, credit::Credit, frame::Class, patch::Object},
@@ -69,12 +71,24 @@ impl State {
             directory: self.shared.directory.clone(),
             records: self.shared.records.clone(),
             large: self.shared.large.clone(),
+            scratch: self.scratch()?,
             owner: self.me.get_derived(),
             held: held.clone(),
         };
         let actor = Peer::start(args, self.me.get_cell()).await?;
         self.peer = Some(Link { actor, held, answer: None, authenticated: false });
         Ok(())
+    }
+
+    /// The session's own home, made for its first process and kept for the next (R234).
+    fn scratch(&mut self) -> Result<Option<Arc<Scratch>>, SpawnErr> {
+        if self.order.agent.home == Home::Scratch && self.scratch.is_none() {
+            let made = Scratch::make(&self.shared.homes, self.order.id.as_str());
+            let made =
+                made.map_err(|e| SpawnErr::StartupFailed(format!("make a scratch home: {e}").into()))?;
+            self.scratch = Some(Arc::new(made));
+        }
+        Ok(self.scratch.clone())
     }
 
     /// Asks whether the program may be started again (R227).
