@@ -1,9 +1,13 @@
-//! The bridge between an editor made of two pipes and a daemon made of a socket pair.
+//! The bridge between an editor made of two pipes and a daemon made of a socket, and the binary in its place.
 
 use std::{
     io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write, pipe},
     net::Shutdown,
-    os::unix::net::UnixStream,
+    os::unix::{
+        net::{UnixListener, UnixStream},
+        process::ExitStatusExt,
+    },
+    process::{Child, Command, Output, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
@@ -13,7 +17,9 @@ use acpvisor::{
     bridge::{End, join},
     limits::LINE_BYTES_MAX,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
 
 const HELLO: &str = "{\"hello\":1}\n";
 const PROMPT: &str = "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"session/prompt\",\"params\":{}}\n";
@@ -254,4 +260,129 @@ fn an_endless_line_of_the_daemon_ends_the_bridge() {
     let lines = bridged.editor_reads_to_end();
     assert_eq!((lines.len(), &lines[0]["id"]), (1, &Value::from(7)));
     flood.join().unwrap();
+}
+
+/// The binary, on a machine of its own.
+struct Machine {
+    dir: TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self { dir: tempfile::Builder::new().prefix("acpv").tempdir().unwrap() }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_acpvisor"));
+        command.args(args).env_clear().env("HOME", self.dir.path()).env("PATH", "/usr/bin:/bin");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn host_socket(&self) -> std::path::PathBuf {
+        self.dir.path().join(".local/state/acpvisor/run/host.sock")
+    }
+
+    /// A bridge and the daemon's end of its connection, hello read.
+    fn bridged(&self) -> (Child, BufReader<UnixStream>) {
+        let socket = self.host_socket();
+        std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
+        let listener = UnixListener::bind(socket).unwrap();
+        let child = self.command(&["acp", "--agent", "demo"]).spawn().unwrap();
+        let mut daemon = BufReader::new(listener.accept().unwrap().0);
+        let mut hello = String::new();
+        daemon.read_line(&mut hello).unwrap();
+        let hello: Value = serde_json::from_str(&hello).unwrap();
+        assert_eq!(hello["method"], "_acpvisor/hello");
+        assert_eq!(hello["params"]["agent"], "demo");
+        assert_eq!(hello["params"]["env"]["PATH"], "/usr/bin:/bin");
+        assert_eq!(hello["params"]["env"]["HOME"], Value::Null);
+        (child, daemon)
+    }
+}
+
+const INITIALIZE: &[u8] =
+    b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1}}\n";
+
+/// Sends initialize, closes stdin after the answer, and gives the answer with everything else.
+fn initialized(mut child: Child) -> (Value, Output) {
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(INITIALIZE).unwrap();
+    let mut answer = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut answer).unwrap();
+    drop(stdin);
+    (serde_json::from_str(&answer).unwrap(), child.wait_with_output().unwrap())
+}
+
+/// R253: without a daemon and without leave to start one, both the user and the editor are told what to do.
+#[test]
+fn no_start_answers_the_editor_and_tells_the_user() {
+    let machine = Machine::new();
+    let (answer, output) = initialized(machine.command(&["acp", "--no-start"]).spawn().unwrap());
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::from(0), &Value::from(-32603)));
+    let said = String::from_utf8(output.stderr).unwrap();
+    for text in [answer["error"]["message"].as_str().unwrap(), &said] {
+        assert!(text.contains("start one with: acpvisor daemon"), "{text}");
+    }
+    assert_eq!(said.lines().count(), 1);
+}
+
+/// R253: a runtime directory that cannot be made is a clear error, at the editor too.
+#[test]
+fn a_daemon_that_cannot_start_is_quoted_to_the_editor() {
+    let machine = Machine::new();
+    let mut command = machine.command(&["acp"]);
+    let (answer, output) = initialized(command.env("XDG_RUNTIME_DIR", "/proc/none").spawn().unwrap());
+    assert_eq!(output.status.code(), Some(1));
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("/proc/none"), "{message}");
+}
+
+/// R252: ended by a signal while nothing is written: at once, and without a word.
+#[test]
+fn signals_end_the_bridge_quietly() {
+    for (signal, code) in [(Signal::TERM, 0), (Signal::HUP, 0), (Signal::INT, 130)] {
+        let machine = Machine::new();
+        let (mut child, mut daemon) = machine.bridged();
+        let _open = child.stdin.take();
+        // what has passed once shows that all threads stand
+        daemon.get_mut().write_all(UPDATE.as_bytes()).unwrap();
+        let sent = Instant::now();
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(sent.elapsed() < Duration::from_secs(1));
+        assert_eq!((output.status.code(), output.status.signal()), (Some(code), None), "{signal:?}");
+        assert!(output.stderr.is_empty());
+        assert!(output.stdout.is_empty() || output.stdout == UPDATE.as_bytes());
+    }
+}
+
+/// R252: the daemon's end is told to the user, and only there.
+#[test]
+fn the_end_of_the_daemon_is_told() {
+    let machine = Machine::new();
+    let (mut child, daemon) = machine.bridged();
+    let _open = child.stdin.take();
+    drop(daemon);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.stderr, b"acpvisor: the daemon went away\n");
+    assert!(output.stdout.is_empty());
+}
+
+/// R253: 20 bridges at once on a fresh machine: one daemon, 20 working hosts.
+#[test]
+fn twenty_bridges_at_once_share_one_daemon() {
+    let machine = Machine::new();
+    let bridges: Vec<_> = (0..20).map(|_| machine.command(&["acp"]).spawn().unwrap()).collect();
+    let bridges: Vec<_> = bridges.into_iter().map(|child| thread::spawn(|| initialized(child))).collect();
+    for bridge in bridges {
+        let (answer, output) = bridge.join().unwrap();
+        assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
+        assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    }
+    let stopped = machine.command(&["stop"]).output().unwrap();
+    assert!(stopped.status.success(), "{stopped:?}");
 }
