@@ -1,5 +1,7 @@
 //! The bridge between an editor made of two pipes and a daemon made of a socket, and the binary in its place.
 
+#![allow(clippy::unwrap_used)]
+
 use std::{
     io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write, pipe},
     net::Shutdown,
@@ -298,6 +300,13 @@ impl Machine {
         assert_eq!(hello["params"]["env"]["PATH"], "/usr/bin:/bin");
         assert_eq!(hello["params"]["env"]["HOME"], Value::Null);
         (child, daemon)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // most never had a daemon
+        let _ = self.command(&["stop"]).output();
     }
 }
 
