@@ -18,6 +18,7 @@
 compile_error!("acpvisor ends agents by means of subreapers and pidfds, which only Linux has");
 
 pub mod ancestry;
+mod birth;
 pub mod children;
 mod control;
 pub mod environment;
