@@ -29,9 +29,9 @@ pub enum Answer {
 /// One thing to do.
 pub enum Operation {
     /// Make a session.
-    Open(Order),
+    Open(Box<Order>),
     /// Take a session up again.
-    Resume(Order),
+    Resume(Box<Order>),
     /// End the session.
     End(Ending, Answer),
 }
@@ -69,7 +69,7 @@ impl Berthing {
         }
     }
 
-    async fn open(&self, mut order: Order) -> Option<Owner> {
+    async fn open(&self, mut order: Box<Order>) -> Option<Owner> {
         let slot = match self.reserve().await {
             Ok(slot) => slot,
             Err(error) => {
@@ -83,7 +83,7 @@ impl Berthing {
         let (tomb, grave) = tomb();
         let host = order.host.clone();
         let arguments = session::Arguments {
-            order,
+            order: *order,
             shared: self.shared.clone(),
             slot,
             tomb,
@@ -108,7 +108,7 @@ impl Berthing {
         }
     }
 
-    async fn resume(&self, mut order: Order, owner: Option<Owner>) -> Option<Owner> {
+    async fn resume(&self, mut order: Box<Order>, owner: Option<Owner>) -> Option<Owner> {
         if let Some(owner) = owner.clone().filter(|o| o.host == order.host) {
             let letter = Letter::Lines { from: order.host, envelopes: order.first, credit: Credit::none() };
             let _ = owner.actor.cast(session::Msg::Post(letter));

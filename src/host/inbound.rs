@@ -100,8 +100,8 @@ impl State {
             Desk::New => self.order(token, Wish::New, frame),
             Desk::Resume => self.order(token, Wish::Resume, frame),
             Desk::Close => self.close_session(token, &session.unwrap_or_default()),
-            Desk::Session => self.to_session(token, &session.unwrap_or_default(), frame, credit),
-            Desk::Process => self.to_process(token, frame, credit),
+            Desk::Session => self.for_session(token, &session.unwrap_or_default(), frame, credit),
+            Desk::Process => self.for_process(token, frame, credit),
         }
     }
 
@@ -120,7 +120,7 @@ impl State {
         self.sessions.get(&SessionId::parse(name)?).cloned()
     }
 
-    fn to_session(&mut self, token: Token, name: &str, frame: Frame, credit: Credit) {
+    fn for_session(&mut self, token: Token, name: &str, frame: Frame, credit: Credit) {
         match self.held(name) {
             Some(id) => self.post_request(token, &id, frame, credit),
             None => self.refuse(token, &RpcError::unknown_session(name)),
@@ -128,7 +128,7 @@ impl State {
     }
 
     /// A request that names no session is for the agent process of the connection (R13).
-    fn to_process(&mut self, token: Token, frame: Frame, credit: Credit) {
+    fn for_process(&mut self, token: Token, frame: Frame, credit: Credit) {
         let id = self.latest.clone().or_else(|| self.warm.as_ref().map(|w| w.id.clone()));
         match id {
             Some(id) => self.post_request(token, &id, frame, credit),

@@ -289,11 +289,6 @@ impl Wire {
     pub fn asked(&self, id: u64) -> Option<&Asked> {
         self.pending.outbound(id)
     }
-
-    /// How many requests are open, of the peer's and to it.
-    pub fn open(&self) -> (usize, usize) {
-        (self.pending.inbound_len(), self.pending.outbound_len())
-    }
 }
 
 /// The method of a request or notification.

@@ -241,7 +241,7 @@ impl Actor for Session {
 
     async fn post_start(&self, _: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
         let first = std::mem::take(&mut state.order.first);
-        state.from_host(first, Credit::none());
+        state.host_lines(first, Credit::none());
         state.start_peer().await?;
         Ok(())
     }

@@ -85,7 +85,7 @@ impl State {
         tracing::info!(session = %self.order.id, ?reason, "session ends");
         self.stage = Stage::Ending;
         let error = RpcError::internal("the session was closed");
-        for token in self.setup.take().and_then(|s| s.token) {
+        if let Some(token) = self.setup.take().and_then(|s| s.token) {
             self.refuse_host(token, &error);
         }
         for envelope in std::mem::take(&mut self.early) {

@@ -22,7 +22,7 @@ use crate::{
 impl State {
     pub(super) fn post(&mut self, letter: Letter) {
         match letter {
-            Letter::Lines { envelopes, credit, .. } => self.from_host(envelopes, credit),
+            Letter::Lines { envelopes, credit, .. } => self.host_lines(envelopes, credit),
             Letter::Word { word: Word::HostLost(loss), .. } => self.end(Ending::host_lost(loss)),
             Letter::Word { word: Word::Cancel, .. } => self.cancel(),
             Letter::Word { .. } => {}
@@ -30,7 +30,7 @@ impl State {
     }
 
     /// Lines of the host.
-    pub(super) fn from_host(&mut self, envelopes: Vec<Envelope>, mut credit: Credit) {
+    pub(super) fn host_lines(&mut self, envelopes: Vec<Envelope>, mut credit: Credit) {
         for envelope in envelopes {
             let part = credit.split(1, envelope.frame.line().len());
             match (envelope.call, envelope.frame.class()) {
@@ -129,7 +129,7 @@ impl State {
             return;
         }
         match event {
-            peer::Event::Lines(envelopes, credit) => self.from_peer(envelopes, credit),
+            peer::Event::Lines(envelopes, credit) => self.peer_lines(envelopes, credit),
             peer::Event::Ready(answer) => self.ready(answer),
             peer::Event::Refused(ours) => self.not_sent(ours),
             peer::Event::Down(death) => self.peer_down(&death),
@@ -137,7 +137,7 @@ impl State {
     }
 
     /// Lines of the peer: what goes to the host leaves in one piece, in the order it came.
-    fn from_peer(&mut self, envelopes: Vec<Envelope>, credit: Credit) {
+    fn peer_lines(&mut self, envelopes: Vec<Envelope>, credit: Credit) {
         let mut out = Vec::with_capacity(envelopes.len());
         let mut turn_ended = false;
         for envelope in envelopes {

@@ -114,7 +114,7 @@ impl State {
             self.open();
         }
         let early = std::mem::take(&mut self.early);
-        self.from_host(early, Credit::none());
+        self.host_lines(early, Credit::none());
         if self.stage == Stage::Warm {
             self.later(Duration::from_millis(self.shared.limits.warm_ms), || Msg::WarmDue);
         }
@@ -358,7 +358,7 @@ impl State {
     pub(super) fn not_started(&mut self, error: &RpcError) {
         let setup = self.setup.take();
         let first = self.opened.is_none();
-        for token in setup.and_then(|s| s.token) {
+        if let Some(token) = setup.and_then(|s| s.token) {
             self.refuse_host(token, error);
         }
         for envelope in std::mem::take(&mut self.early) {
