@@ -12,11 +12,14 @@ mod peer;
 mod process;
 mod sandbox;
 mod scene;
+mod source;
 
 mod correlation;
+mod coverage;
 mod demo;
 mod framing;
 mod harness;
 mod lifecycle;
 mod relay;
 mod sessions;
+mod tidy;
