@@ -254,6 +254,7 @@ impl State {
             agent: self.order.name.clone(),
             cause: Cause::ReadFailed(format!("internal error: {error}")),
             exit: None,
+            unanswered: None,
             stderr: String::new(),
         };
         if self.peer.is_some() {
