@@ -101,7 +101,7 @@ impl State {
             Desk::Resume => self.order(token, Wish::Resume, frame),
             Desk::Close => self.close_session(token, &session.unwrap_or_default()),
             Desk::Session => self.to_session(token, &session.unwrap_or_default(), frame, credit),
-            Desk::Process => self.to_process(token, frame, credit),
+            Desk::Process => self.to_process(token, method, frame, credit),
         }
     }
 
@@ -127,9 +127,11 @@ impl State {
         }
     }
 
-    /// A request that names no session is for the agent process of the connection (R13).
-    fn to_process(&mut self, token: Token, frame: Frame, credit: Credit) {
-        let id = self.latest.clone().or_else(|| self.warm.as_ref().map(|w| w.id.clone()));
+    /// A request that names no session is for the agent process of the connection (R13); a login is for the process
+    /// that waits for one (R18).
+    fn to_process(&mut self, token: Token, method: Method, frame: Frame, credit: Credit) {
+        let (latest, warm) = (self.latest.clone(), self.warm.as_ref().map(|w| w.id.clone()));
+        let id = if method == Method::Authenticate { warm.or(latest) } else { latest.or(warm) };
         match id {
             Some(id) => self.post_request(token, &id, frame, credit),
             None => self.order(token, Wish::Process, copy(&frame)),
