@@ -168,7 +168,6 @@ impl Draft {
             id,
             host: self.host,
             learnt_key: key(&(&self.agent.command, changed, &self.agent.args, env, capabilities)),
-            program_key: key(&(&self.name, &cwd)),
             name: self.name,
             agent: self.agent,
             cwd,
