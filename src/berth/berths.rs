@@ -156,7 +156,7 @@ impl State {
         if self.draining {
             return Some(RpcError::internal("the daemon is stopping"));
         }
-        match self.verdict(order.program_key) {
+        match self.verdict(order.program()) {
             Verdict::Hold(rest) => Some(session::held_back(&order.name, rest)),
             Verdict::Restart | Verdict::Leave => None,
         }

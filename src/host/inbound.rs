@@ -124,9 +124,11 @@ impl State {
         }
     }
 
-    /// A request that names no session is for the agent process of the connection (R13).
+    /// A request that names no session is for the agent process of the connection (R13); a login is for the process
+    /// that waits for one (R18).
     fn for_process(&mut self, token: Token, method: Method, frame: Frame, credit: Credit) {
-        let id = self.latest.clone().or_else(|| self.warm.as_ref().map(|w| w.id.clone()));
+        let (latest, warm) = (self.latest.clone(), self.warm.as_ref().map(|w| w.id.clone()));
+        let id = if method == Method::Authenticate { warm.or(latest) } else { latest.or(warm) };
         match id {
             Some(id) => self.post_request(token, &id, frame, credit),
             // The agent was known from memory: a login needs a process all the same (R18).

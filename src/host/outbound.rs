@@ -122,7 +122,7 @@ impl State {
         self.sessions.remove(id);
         let wants_login = frame.member("error").is_some_and(|e| RpcError::of(e).code == -32000);
         if let Some(cwd) = cwd.filter(|_| wants_login) {
-            self.warm = Some(Warm { id: id.clone(), cwd });
+            self.keep_warm(Warm { id: id.clone(), cwd });
         }
     }
 

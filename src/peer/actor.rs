@@ -267,14 +267,9 @@ impl State {
         if asked.method == Method::SessionLoad && self.frames > frames {
             return self.arm(id, me);
         }
-        let method = match asked.method {
-            Method::SessionNew => "session/new",
-            Method::SessionResume => "session/resume",
-            Method::SessionLoad => "session/load",
-            _ => "initialize",
-        };
+        let method = asked.method;
         let after = Duration::from_secs(self.args.agent.handshake_s);
-        self.refuse(HandshakeError::Timeout { method: method.to_owned(), id, after }, me);
+        self.refuse(HandshakeError::Timeout { method, id, after }, me);
     }
 
     fn read(&mut self, batch: Batch, me: &ActorRef<Msg>) {
@@ -481,8 +476,9 @@ impl State {
             agent: self.args.name.clone(),
             cause: self.cause.take().unwrap_or(Cause::Itself),
             exit: self.exit.take(),
+            unanswered: self.wire.unanswered(),
             stderr: self.stderr.as_ref().map(Tail::shown).unwrap_or_default(),
-            unanswered: false,
+            prompt_open: false,
         };
         self.say(Event::Down(Box::new(death)));
         me.stop(Some("gone".to_owned()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::handshake::HandshakeError;
 use crate::{
     process::{Exit, Status},
-    wire::RpcError,
+    wire::{Method, RpcError},
 };
 
 /// What ended it.
@@ -38,10 +38,12 @@ pub struct Death {
     pub cause: Cause,
     /// How it exited, when it had begun.
     pub exit: Option<Exit>,
+    /// The request of the handshake that it left open, and its number (R23).
+    pub unanswered: Option<(Method, u64)>,
     /// The end of its stderr.
     pub stderr: String,
     /// A prompt was open (R217).
-    pub unanswered: bool,
+    pub prompt_open: bool,
 }
 
 /// What an exit comes to (R216, R217).
@@ -96,8 +98,16 @@ impl std::fmt::Display for Death {
             Cause::ReadFailed(why) => write!(f, "could not be read: {why}")?,
             Cause::Strict(why) => write!(f, "broke the protocol and is strict_wire: {why}")?,
         }
-        if self.unanswered {
+        if self.prompt_open {
             f.write_str(" without answering")?;
+        }
+        let by_itself = self.exit.as_ref().is_some_and(|exit| !exit.by_us);
+        if by_itself && !matches!(self.cause, Cause::Itself) {
+            write!(f, "; it {}", status(self.exit.as_ref()))?;
+        }
+        let told = matches!(self.cause, Cause::Order | Cause::Spawn(_) | Cause::Handshake(_));
+        if let Some((method, id)) = self.unanswered.filter(|_| !told) {
+            write!(f, " before it answered {} (request {id})", method.name())?;
         }
         if !self.stderr.is_empty() {
             write!(f, "; its stderr ends: {}", self.stderr)?;

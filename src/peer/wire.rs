@@ -289,6 +289,12 @@ impl Wire {
     pub fn asked(&self, id: u64) -> Option<&Asked> {
         self.pending.outbound(id)
     }
+
+    /// The request of the handshake that is open: its method and its number.
+    pub fn unanswered(&self) -> Option<(Method, u64)> {
+        let id = self.pending.find_outbound(|a| a.token.is_none() || binds(a.method))?;
+        self.pending.outbound(id).map(|asked| (asked.method, id))
+    }
 }
 
 /// The method of a request or notification.

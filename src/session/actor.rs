@@ -1,6 +1,12 @@
 //! The mailbox of a session.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, DerivedActorRef, SpawnErr, SupervisionEvent};
 use serde_json::value::RawValue;
@@ -71,8 +77,15 @@ pub struct Order {
     pub opened: Option<oneshot::Sender<()>>,
     /// Stands for program, arguments, environment and client capabilities (R14).
     pub learnt_key: u64,
+}
+
+impl Order {
     /// Stands for agent and directory (R227).
-    pub program_key: u64,
+    pub fn program(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.name, &self.cwd).hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// What a session tells the berths.
@@ -192,7 +205,9 @@ pub struct State {
     pub(super) card: Arc<Card>,
     published: Published,
     _listing: Listing,
-    pub(super) slot: Slot,
+    pub(super) slot: Option<Slot>,
+    /// Said when it is gone: who hears of a failure may try again at once (R59).
+    pub(super) last_answers: Vec<(Token, Frame)>,
     _tomb: Tomb,
 }
 
@@ -246,7 +261,8 @@ impl Actor for Session {
             card,
             published: Published::default(),
             _listing: listing,
-            slot: args.slot,
+            slot: Some(args.slot),
+            last_answers: Vec::new(),
             _tomb: args.tomb,
         };
         state.publish();

@@ -5,7 +5,7 @@ use serde_json::{json, value::RawValue};
 
 use super::{
     actor::{Stage, State},
-    ending::Ending,
+    ending::{Ending, ending_answer},
     ledger::{Kind, Open, Side},
     prompts::withdrawal,
     route::Route,
@@ -52,6 +52,10 @@ impl State {
             }
             (Method::SessionPrompt, _) => self.prompt(token, envelope.frame, credit),
             (_, Stage::Starting) => self.wait_for_peer(token, envelope),
+            // The new process does not know the session yet, by whatever name.
+            (_, Stage::Opening) if !envelope.frame.sessions().is_empty() => {
+                self.wait_for_peer(token, envelope)
+            }
             (Method::Initialize, _) => self.answer_initialize(token),
             (Method::SessionNew | Method::SessionResume, Stage::Warm) => self.wanted(token, &envelope.frame),
             (Method::SessionResume, Stage::Live) => self.answer_resumed(token),
@@ -184,7 +188,7 @@ impl State {
     fn peer_asks(&mut self, token: Token, envelope: Envelope) -> Option<Envelope> {
         let Class::Request(method) = envelope.frame.class() else { return None };
         let refusal = match self.services.route(method, &envelope.frame) {
-            Route::Host(_) if self.is_ending() => ending_answer(method),
+            Route::Host(kind) if self.is_ending() => ending_answer(kind),
             Route::Host(kind) => return Some(self.carry_to_host(token, kind, envelope)),
             Route::Refuse(error) => Frame::error(&error),
         };
@@ -248,7 +252,7 @@ impl State {
 
     fn peer_down(&mut self, mut death: Death) {
         self.peer = None;
-        death.unanswered = self.turn.is_active();
+        death.prompt_open = self.turn.is_active();
         self.card.set("last_exit", death.to_string());
         let outcome = death.outcome(self.answered);
         tracing::info!(session = %self.order.id, ?outcome, answered = self.answered, "peer exit classified");
@@ -257,12 +261,15 @@ impl State {
         }
         tracing::warn!(session = %self.order.id, %death, "peer is gone");
         if death.is_failure() {
-            let _ = self.reports.send_message(super::Report::Failed(self.order.program_key));
+            let _ = self.reports.send_message(super::Report::Failed(self.order.program()));
         }
-        self.bereaved(&death.error());
-        if self.stage == Stage::Live {
+        let live = self.stage == Stage::Live;
+        if live {
             self.notice(&json!({ "peer": "gone" }));
-        } else {
+        }
+        // A prompt that waited starts another process right away.
+        self.bereaved(&death.error());
+        if !live {
             self.start_failed(&death);
         }
     }
@@ -273,8 +280,9 @@ impl State {
             agent: self.order.name.clone(),
             cause: Cause::ReadFailed(format!("internal error: {error}")),
             exit: None,
+            unanswered: None,
             stderr: String::new(),
-            unanswered: false,
+            prompt_open: false,
         };
         if self.peer.is_some() {
             self.peer_down(death);
@@ -327,14 +335,5 @@ impl State {
             releases.push(Envelope::new(Call::Request(ours), Frame::request("terminal/release", &params)));
         }
         self.to_host(releases, Credit::none());
-    }
-}
-
-/// What a peer hears that still asks while its session ends.
-fn ending_answer(method: Method) -> Frame {
-    match method {
-        Method::RequestPermission => Frame::result(&json!({ "outcome": { "outcome": "cancelled" } })),
-        Method::ElicitationCreate => Frame::result(&json!({ "action": "cancel" })),
-        _ => Frame::error(&RpcError::internal("the session is ending")),
     }
 }

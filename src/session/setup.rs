@@ -20,6 +20,7 @@ use crate::{
     ingress::Held,
     peer::{self, Death, Peer, can_load, can_resume},
     process::Scratch,
+    residency::Slot,
     store,
     supervisor::Verdict,
     wire::{Call, Envelope, Frame, Method, RpcError, credit::Credit, frame::Class, patch::Object},
@@ -95,7 +96,7 @@ impl State {
     pub(super) fn restart_peer(&mut self) {
         self.enter(Stage::Starting);
         let (ask, answer) = tokio::sync::oneshot::channel();
-        let _ = self.reports.send_message(Report::MayStart(self.order.program_key, ask));
+        let _ = self.reports.send_message(Report::MayStart(self.order.program(), ask));
         let me = self.me.clone();
         tokio::spawn(async move {
             let verdict = answer.await.unwrap_or(Verdict::Leave);
@@ -131,14 +132,23 @@ impl State {
         let early = std::mem::take(&mut self.early);
         self.host_lines(early, Credit::none());
         if self.stage == Stage::Warm {
-            self.later(Duration::from_millis(self.shared.limits.warm_ms), || Msg::WarmDue);
+            self.warm_later();
         }
     }
 
-    /// Nobody wanted the warm process (R14).
+    fn warm_later(&self) {
+        self.later(Duration::from_millis(self.shared.limits.warm_ms), || Msg::WarmDue);
+    }
+
+    /// Nobody wanted the warm process (R14). One that is asked something has more time.
     pub(super) fn warm_due(&mut self) {
-        if self.stage == Stage::Warm && self.setup.is_none() && self.ledger.count(Side::Host) == 0 {
+        if self.stage != Stage::Warm || self.setup.is_some() {
+            return;
+        }
+        if self.ledger.count(Side::Host) == 0 {
             self.end(Ending::at_once(Reason::Unused));
+        } else {
+            self.warm_later();
         }
     }
 
@@ -155,11 +165,12 @@ impl State {
         let resumes = self.order.resume.is_some();
         let copy = Frame::parse(Bytes::copy_from_slice(frame.line())).expect("it was parsed before");
         self.params = copy.member("params").map(RawValue::to_owned);
+        self.works_in(&copy);
         self.peer_session = self.order.resume.as_ref().map(|row| row.peer_session.clone());
         let how = if resumes { self.way_back() } else { Some(How::New) };
         let Some(how) = how else {
             let why = "this agent can neither resume nor load a session";
-            self.refuse_host(token, &RpcError::internal(why));
+            self.last_answers.push((token, Frame::error(&RpcError::internal(why))));
             return self.end(Ending::at_once(Reason::Failed));
         };
         self.setup = Some(Setup {
@@ -172,6 +183,15 @@ impl State {
             refusal: None,
         });
         self.open();
+    }
+
+    /// A process that was started elsewhere serves it there: another one will start where the session is.
+    fn works_in(&mut self, frame: &Frame) {
+        let params = Object::of(frame.member("params").map_or("{}", RawValue::get));
+        if let Some(cwd) = params.get("cwd").and_then(|cwd| serde_json::from_str(cwd.get()).ok()) {
+            self.order.cwd = cwd;
+            self.card.set("cwd", self.order.cwd.to_string_lossy());
+        }
     }
 
     /// How a process takes a session up again: the best way it offers (R31).
@@ -259,7 +279,7 @@ impl State {
             self.peer_session = result.get("sessionId").map(|id| id.get().as_bytes().to_vec());
         }
         self.enter(Stage::Live);
-        self.slot.commit();
+        self.slot.iter().for_each(Slot::commit);
         self.save();
         tracing::info!(session = %self.order.id, agent = %self.order.name, how = ?setup.how,
             peer_session = %String::from_utf8_lossy(self.peer_session.as_deref().unwrap_or_default()), "session open");
@@ -269,6 +289,8 @@ impl State {
         if lost {
             self.notice(&json!({ "context": "lost", "reason": "the agent was restarted and cannot resume" }));
         }
+        let early = std::mem::take(&mut self.early);
+        self.host_lines(early, Credit::none());
         self.send_unsent();
         setup.token.map(|token| Envelope::new(Call::Response(token), self.opened_answer(setup, answer)))
     }
@@ -305,18 +327,20 @@ impl State {
 
     fn open_failed(&mut self, setup: &Setup, answer: Frame, auth: bool) -> Option<Envelope> {
         let Some(token) = setup.token else {
-            self.fail_unsent(&answer);
             self.drop_peer();
+            self.fail_early(&answer);
+            self.fail_unsent(&answer);
             return None;
         };
         // The process stays for the authentication that the host will now ask for (R24).
         if auth && setup.how == How::New {
             self.enter(Stage::Warm);
-            self.later(Duration::from_millis(self.shared.limits.warm_ms), || Msg::WarmDue);
-        } else {
-            self.end(Ending::at_once(Reason::Failed));
+            self.warm_later();
+            return Some(Envelope::new(Call::Response(token), answer));
         }
-        Some(Envelope::new(Call::Response(token), answer))
+        self.last_answers.push((token, answer));
+        self.end(Ending::at_once(Reason::Failed));
+        None
     }
 
     /// The peer wants a login: repeats the connection's last one, or restarts a process that may read credentials
@@ -371,21 +395,29 @@ impl State {
     }
 
     pub(super) fn not_started(&mut self, error: &RpcError) {
-        let setup = self.setup.take();
-        let first = self.opened.is_none();
-        if let Some(token) = setup.and_then(|s| s.token) {
-            self.refuse_host(token, error);
+        let wanted = self.setup.take().and_then(|setup| setup.token);
+        let answer = Frame::error(error);
+        if self.opened.is_none() {
+            let waiting = wanted.into_iter().chain(self.take_early());
+            let answers: Vec<_> = waiting.map(|token| (token, answer.clone())).collect();
+            self.last_answers.extend(answers);
+            return self.end(Ending::at_once(Reason::Failed));
         }
-        for envelope in std::mem::take(&mut self.early) {
-            if let Call::Request(token) = envelope.call {
-                self.refuse_host(token, error);
-            }
-        }
-        self.fail_unsent(&Frame::error(error));
-        if first {
-            self.end(Ending::at_once(Reason::Failed));
-        } else {
-            self.enter(Stage::Live);
+        self.enter(Stage::Live);
+        self.fail_early(&answer);
+        self.fail_unsent(&answer);
+    }
+
+    /// Requests that waited for the process, by their tokens.
+    pub(super) fn take_early(&mut self) -> Vec<Token> {
+        let token =
+            |envelope: Envelope| if let Call::Request(token) = envelope.call { Some(token) } else { None };
+        std::mem::take(&mut self.early).into_iter().filter_map(token).collect()
+    }
+
+    fn fail_early(&mut self, answer: &Frame) {
+        for token in self.take_early() {
+            self.answer_host(token, answer.clone());
         }
     }
 
