@@ -224,7 +224,7 @@ async fn listen(
 ) -> Result<ActorRef<host::Message>, ActorProcessingErr> {
     let ears = host::Ears {
         listener: args.host.try_clone()?,
-        door: door(shared.directory.clone(), args.config.nested),
+        door: door(args.config.nested),
         config: config.clone(),
         shared: shared.clone(),
         berths: berths.clone(),
@@ -239,7 +239,7 @@ async fn operate(
 ) -> Result<ActorRef<control::Message>, ActorProcessingErr> {
     let arguments = control::Arguments {
         listener: args.control.try_clone()?,
-        door: door(directory.clone(), args.config.nested),
+        door: door(args.config.nested),
         directory: directory.clone(),
         config: args.config.clone(),
         paths: args.paths.clone(),
@@ -249,16 +249,12 @@ async fn operate(
 }
 
 /// Lets our own user in, but not what an agent started: it could make itself a session without rules (R255).
-fn door(directory: Directory, nested: bool) -> Door {
+/// Whatever lives below the daemon is a shim or comes from an agent, also one that was adopted from a killed shim.
+fn door(nested: bool) -> Door {
+    let daemon = std::process::id().cast_signed();
     Arc::new(move |stream| {
         let visitor = socket::admit(stream)?;
-        let shims: Vec<i32> = directory
-            .cards()
-            .iter()
-            .filter(|card| card.kind == "peer")
-            .filter_map(|card| i32::try_from(card.get("shim")?.as_i64()?).ok())
-            .collect();
-        if !nested && process::ancestry::lives_under(visitor.pid, &shims) {
+        if !nested && process::ancestry::lives_under(visitor.pid, &[daemon]) {
             return Err(Refused::Nested { pid: visitor.pid });
         }
         Ok(visitor)
