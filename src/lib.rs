@@ -173,6 +173,7 @@ pub mod demo;
 pub mod directory;
 pub mod egress;
 pub mod event;
+pub mod fault;
 pub mod hello;
 pub mod host;
 pub mod id;

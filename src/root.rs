@@ -250,10 +250,12 @@ async fn operate(
 }
 
 /// Lets our own user in, but not what an agent started: it could make itself a session without rules (R255).
+/// Whatever lives below the daemon is a shim or comes from an agent, also one that was adopted from a killed shim.
 fn door(nested: bool) -> Door {
+    let daemon = std::process::id().cast_signed();
     Arc::new(move |stream| {
         let visitor = socket::admit(stream)?;
-        if !nested && process::ancestry::lives_under(visitor.pid, &process::children::pids()) {
+        if !nested && process::ancestry::lives_under(visitor.pid, &[daemon]) {
             return Err(Refused::Nested { pid: visitor.pid });
         }
         Ok(visitor)

@@ -37,6 +37,7 @@ impl State {
     }
 
     fn frame(&mut self, frame: Frame, credit: Credit) {
+        crate::fault::strike("host", frame.line());
         match frame.class() {
             Class::Request(method) => self.request(method, frame, credit),
             Class::Notification(method) => self.notification(method, frame, credit),

@@ -15,7 +15,7 @@ use crate::{
     directory::{Card, Directory, Listing},
     egress::{self, Admission, Egress, Parcel},
     id::{Generation, SessionId, Token},
-    ingress::{Batch, End, Held, Ingress},
+    ingress::{Batch, End, Held, Ingress, Input},
     limits,
     process::{self, Exit, ExitWatch, Process, Records, Scratch, SpawnError, Spawned, Spec, Tail},
     wire::{
@@ -277,6 +277,9 @@ impl State {
         self.frames += batch.inputs.len() as u64;
         let mut envelopes = Vec::with_capacity(batch.inputs.len());
         for input in batch.inputs {
+            if let Input::Frame(frame) = &input {
+                crate::fault::strike("peer", frame.line());
+            }
             if let Some(offence) = self.wire.offence(&input) {
                 self.fail(Cause::Strict(offence.to_owned()), me);
                 break;

@@ -32,6 +32,7 @@ impl State {
     /// Lines of the host.
     pub(super) fn host_lines(&mut self, envelopes: Vec<Envelope>, mut credit: Credit) {
         for envelope in envelopes {
+            crate::fault::strike("session", envelope.frame.line());
             let part = credit.split(1, envelope.frame.line().len());
             match (envelope.call, envelope.frame.class()) {
                 (Call::Request(token), Class::Request(method)) => {
