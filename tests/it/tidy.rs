@@ -10,7 +10,7 @@ use crate::source::{ROOT, Source, below_root, files};
 /// A room imports what is below it and what is left of it.
 const FLOORS: &[&[&[&str]]] = &[
     &[&["id", "limits"]],
-    &[&["wire", "config", "supervisor", "log", "event", "tomb"], &["hello"]],
+    &[&["wire", "config", "supervisor", "log", "event", "tomb", "fault"], &["hello"]],
     &[&["ingress", "process", "directory", "socket"]],
     &[&["egress", "residency", "store"], &["peer"], &["session"], &["berth"], &["host", "control"]],
     &[&["root"], &["daemon"]],
