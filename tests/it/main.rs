@@ -20,6 +20,7 @@ mod demo;
 mod framing;
 mod harness;
 mod lifecycle;
+mod operator;
 mod relay;
 mod sessions;
 mod tidy;
