@@ -175,6 +175,10 @@ pub struct State {
     pub(super) stage: Stage,
     pub(super) generation: Generation,
     pub(super) peer: Option<Link>,
+    /// Processes that were told to go and are not proved gone.
+    pub(super) leaving: Vec<Generation>,
+    /// A new process waits for that.
+    pub(super) start_waits: bool,
     pub(super) ledger: Ledger,
     pub(super) turn: Turn,
     pub(super) tools: Tools,
@@ -242,6 +246,8 @@ impl Actor for Session {
             stage: Stage::Starting,
             generation: 0,
             peer: None,
+            leaving: Vec::new(),
+            start_waits: false,
             ledger: Ledger::default(),
             turn: Turn::default(),
             tools: Tools::default(),

@@ -137,7 +137,12 @@ impl State {
     }
 
     fn end_peer(&mut self) {
-        let Some(peer) = &self.peer else { return self.leave() };
+        let Some(peer) = &self.peer else {
+            if self.leaving.is_empty() {
+                self.leave();
+            }
+            return;
+        };
         let configured = Duration::from_millis(self.order.agent.stop_grace_ms);
         let grace = self.ending.and_then(|e| e.stop_grace).map_or(configured, |g| g.min(configured));
         let _ = peer.actor.cast(peer::Msg::End(grace));
@@ -150,7 +155,9 @@ impl State {
             self.card.set("unproved", unproved.as_str());
             self.slot.iter().for_each(Slot::stick);
         }
-        self.leave();
+        if self.leaving.is_empty() {
+            self.leave();
+        }
     }
 
     /// The slot is free before the last answers are said.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{json, value::RawValue};
 
 use super::{
-    actor::{Stage, State},
+    actor::{Msg, Stage, State},
     ending::{Ending, ending_answer},
     ledger::{Kind, Open, Side},
     prompts::withdrawal,
@@ -14,6 +14,7 @@ use crate::{
     id::{Generation, Token},
     limits::{OPEN_PEER_REQUESTS_MAX, QUEUE_BYTES_MAX},
     peer::{self, Cause, Death},
+    supervisor::Verdict,
     wire::{
         Call, Envelope, Frame, Letter, Method, RpcError, Word, credit::Credit, frame::Class, patch::Object,
     },
@@ -142,6 +143,11 @@ impl State {
     }
 
     pub(super) fn peer_event(&mut self, generation: Generation, event: peer::Event) {
+        if let peer::Event::Down(death) = &event
+            && self.leaving.contains(&generation)
+        {
+            return self.left(generation, death);
+        }
         // What a process of before says is nobody's.
         if generation != self.generation || self.peer.is_none() {
             return;
@@ -275,6 +281,19 @@ impl State {
         }
     }
 
+    /// A process that was given up is gone: what waited for that goes on.
+    fn left(&mut self, generation: Generation, death: &Death) {
+        self.leaving.retain(|g| *g != generation);
+        if !self.leaving.is_empty() {
+            return;
+        }
+        if self.is_ending() && self.peer.is_none() {
+            self.gone(death);
+        } else if std::mem::take(&mut self.start_waits) {
+            let _ = self.me.cast(Msg::Start(Verdict::Restart));
+        }
+    }
+
     /// The peer's mailbox failed: its process went with it.
     pub(super) fn peer_panicked(&mut self, error: &str) {
         let death = Death {
@@ -285,8 +304,11 @@ impl State {
             stderr: String::new(),
             prompt_open: false,
         };
-        if self.peer.is_some() {
-            self.peer_down(death);
+        match self.leaving.last().copied() {
+            _ if self.peer.is_some() => self.peer_down(death),
+            // Which of them it was does not matter: a mailbox that failed took its process with it.
+            Some(generation) => self.left(generation, &death),
+            None => {}
         }
     }
 

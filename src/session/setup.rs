@@ -107,6 +107,8 @@ impl State {
     pub(super) async fn start_allowed(&mut self, verdict: Verdict) -> Result<(), SpawnErr> {
         match verdict {
             _ if self.is_ending() => {}
+            // One process at a time: the old one is gone before the new one starts.
+            Verdict::Restart if !self.leaving.is_empty() => self.start_waits = true,
             Verdict::Restart => self.start_peer().await?,
             Verdict::Hold(rest) => self.not_started(&held_back(&self.order.name, rest)),
             Verdict::Leave => self.not_started(&RpcError::internal("the daemon is stopping")),
@@ -379,10 +381,11 @@ impl State {
         self.open_failed(&setup, refusal, true)
     }
 
-    /// Ends the process without waiting for it; what it still says is nobody's.
+    /// Ends the process at once; what it still says is nobody's. It is waited for before anything follows it.
     pub(super) fn drop_peer(&mut self) {
         if let Some(peer) = self.peer.take() {
             let _ = peer.actor.cast(peer::Msg::End(Duration::ZERO));
+            self.leaving.push(self.generation);
         }
         if self.stage != Stage::Ending {
             self.enter(Stage::Live);
