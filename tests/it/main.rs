@@ -20,7 +20,11 @@ mod demo;
 mod framing;
 mod harness;
 mod lifecycle;
-mod operator;
+mod negotiation;
+
 mod relay;
+mod residency;
+mod routes;
 mod sessions;
 mod tidy;
+mod turns;
