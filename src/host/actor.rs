@@ -118,6 +118,8 @@ pub struct State {
     /// The latest of them: answers what names none (R13).
     pub(super) latest: Option<SessionId>,
     pub(super) warm: Option<Warm>,
+    /// Children that sessions announced, by their own ids (R276).
+    pub(super) children: HashMap<SessionId, HashSet<String>>,
     pub(super) lanes: HashMap<SessionId, Lane>,
     pub(super) next_lane: Lane,
     pub(super) card: Arc<Card>,
@@ -172,6 +174,7 @@ impl Actor for Host {
             sessions: HashSet::new(),
             latest: None,
             warm: None,
+            children: HashMap::new(),
             lanes: HashMap::new(),
             next_lane: 0,
             card,

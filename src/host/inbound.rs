@@ -120,6 +120,11 @@ impl State {
         self.sessions.get(&SessionId::parse(name)?).cloned()
     }
 
+    /// The session that announced this child.
+    fn parent(&self, child: &str) -> Option<SessionId> {
+        self.children.iter().find(|(_, children)| children.contains(child)).map(|(id, _)| id.clone())
+    }
+
     fn to_session(&mut self, token: Token, name: &str, frame: Frame, credit: Credit) {
         match self.held(name) {
             Some(id) => self.post_request(token, &id, frame, credit),
@@ -186,6 +191,8 @@ impl State {
         }
         let named = frame.session();
         let id = match &named {
+            // All that a host may do to a child is to cancel it (R276).
+            Some(name) if method == Method::SessionCancel => self.held(name).or_else(|| self.parent(name)),
             Some(name) => self.held(name),
             None => self.latest.clone(),
         };

@@ -8,6 +8,8 @@ use super::{
 use crate::{
     egress::{self, Admission, Lane, Parcel},
     id::{Address, SessionId, Token},
+    limits::CHILDREN_MAX,
+    session,
     wire::{
         Call, Envelope, Frame, Letter, Method, RpcError, Word,
         credit::Credit,
@@ -52,7 +54,10 @@ impl State {
         let frame = &envelope.frame;
         match envelope.call {
             Call::Notification => match envelope.about {
-                None => out.push(frame, splice),
+                None => {
+                    self.note_child(id, frame);
+                    out.push(frame, splice);
+                }
                 Some(ours) => {
                     let from = Address::Session(id.clone());
                     let number = self.pending.find_outbound(|c| c.token == ours && c.from == from);
@@ -71,6 +76,15 @@ impl State {
                 out.push(frame, Splice { id: Some(&raw), ..splice });
                 self.answered(id, asked, frame);
             }
+        }
+    }
+
+    /// A child that is announced has its parent's way back from then on (R276).
+    fn note_child(&mut self, id: &SessionId, frame: &Frame) {
+        let Some(child) = session::announced(frame) else { return };
+        let children = self.children.entry(id.clone()).or_default();
+        if children.len() < CHILDREN_MAX {
+            children.insert(child);
         }
     }
 
@@ -133,6 +147,7 @@ impl State {
         self.warm.take_if(|w| w.id == *id);
         self.latest.take_if(|latest| latest == id);
         self.lanes.remove(id);
+        self.children.remove(id);
     }
 
     fn lane(&mut self, id: &SessionId) -> Lane {

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::{
+    children::Children,
     ending::Ending,
     ledger::{Ledger, Side},
     route::Services,
@@ -177,6 +178,7 @@ pub struct State {
     pub(super) ledger: Ledger,
     pub(super) turn: Turn,
     pub(super) tools: Tools,
+    pub(super) children: Children,
     /// The request that opens the session, while it is open.
     pub(super) setup: Option<Setup>,
     /// Requests that wait for the process.
@@ -237,6 +239,7 @@ impl Actor for Session {
             ledger: Ledger::default(),
             turn: Turn::default(),
             tools: Tools::default(),
+            children: Children::default(),
             setup: None,
             early: Vec::new(),
             unsent: None,

@@ -11,6 +11,7 @@ use serde_json::{json, value::RawValue};
 use super::{
     actor::{Link, Msg, Report, Stage, State},
     capabilities::offer,
+    children::Children,
     ending::{Ending, Reason},
     ledger::{Kind, Side},
 };
@@ -55,6 +56,7 @@ impl State {
     /// Starts a process. It reports by itself.
     pub(super) async fn start_peer(&mut self) -> Result<(), SpawnErr> {
         self.generation += 1;
+        self.children = Children::default();
         self.enter(Stage::Starting);
         let held = Held::default();
         let args = peer::Arguments {
