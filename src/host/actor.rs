@@ -10,7 +10,7 @@ use std::{
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::net::UnixStream;
 
-use super::{children::Children, ordering::Ordered, stage::Stage};
+use super::{ordering::Ordered, stage::Stage};
 use crate::{
     berth,
     config::Config,
@@ -118,7 +118,8 @@ pub struct State {
     /// The latest of them: answers what names none (R13).
     pub(super) latest: Option<SessionId>,
     pub(super) warm: Option<Warm>,
-    pub(super) children: Children,
+    /// Children that sessions announced, by their own ids (R276).
+    pub(super) children: HashMap<SessionId, HashSet<String>>,
     pub(super) lanes: HashMap<SessionId, Lane>,
     pub(super) next_lane: Lane,
     pub(super) card: Arc<Card>,
@@ -173,7 +174,7 @@ impl Actor for Host {
             sessions: HashSet::new(),
             latest: None,
             warm: None,
-            children: Children::default(),
+            children: HashMap::new(),
             lanes: HashMap::new(),
             next_lane: 0,
             card,
