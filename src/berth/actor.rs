@@ -7,10 +7,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef, SupervisionEv
 use super::operation::{Berthing, Operation, Owner};
 use crate::{
     directory::{Card, Listing},
-    id::{Address, SessionId},
+    id::SessionId,
     residency,
     session::{Report, Shared},
-    wire::{Letter, Word},
 };
 
 /// What it takes.
@@ -110,8 +109,12 @@ impl State {
     fn performed(&mut self, owner: Option<Owner>) {
         self.busy = false;
         self.done += 1;
-        // It may have ended by itself meanwhile: its own end was told already.
-        self.owner = owner.filter(|o| o.actor.get_status() < ractor::ActorStatus::Stopping);
+        self.owner = owner;
+        // It may have ended by itself meanwhile, when nobody here knew whose it was.
+        let ended = |o: &mut Owner| o.actor.get_status() >= ractor::ActorStatus::Stopping;
+        if let Some(owner) = self.owner.take_if(ended) {
+            self.berthing.mourn(&owner, "the session ended");
+        }
     }
 
     /// Starts the next thing, or says that there is none.
@@ -131,14 +134,10 @@ impl State {
         tokio::spawn(perform(self.berthing.clone(), operation, finished));
     }
 
-    /// Whatever of the host's the session had open is answered by the host's own end (R239).
     fn session_gone(&mut self, cell: &ractor::ActorCell, why: &str) {
-        let id = self.berthing.id.clone();
         let owner = self.owner.take_if(|o| o.actor.get_id() == cell.get_id());
         if let Some(owner) = owner {
-            let from = Address::Session(id.clone());
-            let letter = Letter::Word { from, word: Word::SessionGone(id, why.to_owned()) };
-            let _ = self.berthing.shared.directory.post(&owner.host, letter);
+            self.berthing.mourn(&owner, why);
         }
     }
 }
