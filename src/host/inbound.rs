@@ -116,9 +116,9 @@ impl State {
         self.order(token, Wish::Initialize, copy(frame));
     }
 
-    /// The session that a line names, when this connection holds it.
+    /// The session that a line names, when this connection holds it and does not close it.
     fn held(&self, name: &str) -> Option<SessionId> {
-        self.sessions.get(&SessionId::parse(name)?).cloned()
+        self.sessions.get(&SessionId::parse(name)?).filter(|id| !self.closing.contains(*id)).cloned()
     }
 
     fn to_session(&mut self, token: Token, name: &str, frame: Frame, credit: Credit) {
@@ -159,7 +159,8 @@ impl State {
 
     /// R50: closing what is not there succeeds; what another connection holds is not there for this one.
     fn close_session(&mut self, token: Token, name: &str) {
-        let Some(id) = self.held(name) else {
+        let held = SessionId::parse(name).filter(|id| self.sessions.contains(id));
+        let Some(id) = held else {
             let elsewhere =
                 SessionId::parse(name).is_some_and(|id| self.shared.directory.has(&Address::Session(id)));
             return match elsewhere {
@@ -170,6 +171,8 @@ impl State {
         if let Some(asked) = self.pending.inbound_mut(token) {
             asked.closes = Some(id.clone());
         }
+        self.latest.take_if(|latest| *latest == id);
+        self.closing.insert(id.clone());
         let answer = Answer::Host(Address::Host(self.number), token);
         let _ = self.berths.cast(berth::Msg::End(id, Ending::orderly(Reason::Closed), answer));
     }
