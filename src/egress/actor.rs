@@ -1,6 +1,6 @@
 //! The mailbox of a way out: takes parcels, hands the pump one write at a time, tells its owner what failed.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, DerivedActorRef, SpawnErr};
 use tokio::sync::mpsc;
@@ -71,6 +71,7 @@ impl Egress {
                 queue: Queue::new(Amount { items: QUEUE_ITEMS_MAX, bytes: QUEUE_BYTES_MAX }),
                 writes: Some(writes),
                 pump: task.abort_handle(),
+                overflowed: HashSet::new(),
                 owner: args.owner,
                 closing: false,
             }
@@ -88,6 +89,8 @@ pub struct State {
     /// To the pump; gone once nothing more may leave.
     writes: Option<mpsc::Sender<Vec<Parcel>>>,
     pump: tokio::task::AbortHandle,
+    /// Lanes whose overflow was told.
+    overflowed: HashSet<Lane>,
     owner: DerivedActorRef<Event>,
     closing: bool,
 }
@@ -121,6 +124,8 @@ impl State {
         let event = match (self.queue.offer(lane, parcel, admission), admission) {
             (Wait::Queued, _) => return,
             (Wait::Full, Admission::Request(token)) => Event::Refused(token),
+            // Once per lane: whoever hears it ends what fills the lane (R113).
+            (Wait::Full, _) if !self.overflowed.insert(lane) => return,
             (Wait::Full, _) => Event::Overflow(lane),
         };
         self.say(event);
