@@ -234,8 +234,9 @@ impl State {
 
     fn peer_down(&mut self, death: &Death) {
         self.peer = None;
+        self.note_unproved(death);
         if self.is_ending() {
-            return self.gone(death);
+            return self.me.stop(Some("ended".to_owned()));
         }
         tracing::warn!(session = %self.order.id, %death, "peer is gone");
         if death.is_failure() {

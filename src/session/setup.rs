@@ -358,6 +358,10 @@ impl State {
     pub(super) fn not_started(&mut self, error: &RpcError) {
         let setup = self.setup.take();
         let first = self.opened.is_none();
+        if first {
+            // Before the answer, so that whoever tries again at once finds room (R59).
+            self.slot.release();
+        }
         for token in setup.and_then(|s| s.token) {
             self.refuse_host(token, error);
         }
