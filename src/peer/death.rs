@@ -29,6 +29,16 @@ pub enum Cause {
     Strict(String),
 }
 
+impl Cause {
+    /// A pipe that broke because the process had gone by itself is no cause of its own: how it went is (R217).
+    pub fn given(self, exit: Option<&Exit>) -> Self {
+        match self {
+            Self::WriteFailed(_) if exit.is_some_and(|e| !e.by_us) => Self::Itself,
+            cause => cause,
+        }
+    }
+}
+
 /// The end of a process.
 #[derive(Debug, Clone)]
 pub struct Death {
