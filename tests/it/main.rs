@@ -13,10 +13,16 @@ mod process;
 mod sandbox;
 mod scene;
 
+mod backpressure;
+mod bridges;
+mod commands;
+mod connections;
 mod correlation;
 mod demo;
 mod framing;
 mod harness;
+mod isolation;
 mod lifecycle;
 mod relay;
 mod sessions;
+mod supervision;

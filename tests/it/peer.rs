@@ -293,6 +293,11 @@ impl Peer {
         self.write.lock().unwrap().write_all(bytes).unwrap();
     }
 
+    /// Says that many updates of that many bytes, and does not wait.
+    pub fn flood(&mut self, count: u64, bytes: usize) {
+        self.command(&format!("flood {count} {bytes} {}", self.session()));
+    }
+
     /// Gives an order and does not wait.
     pub fn command(&mut self, order: &str) {
         let order = [&[MARK], order.as_bytes(), b"\n"].concat();
