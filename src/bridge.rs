@@ -44,12 +44,6 @@ pub enum BridgeError {
         /// The operating system's reason.
         source: io::Error,
     },
-    /// The hello is JSON, and so Unicode.
-    #[error("name the directory this was started in: {source}")]
-    Hello {
-        /// What cannot be written.
-        source: serde_json::Error,
-    },
     /// Descriptors, threads or signals.
     #[error("join stdin and stdout to the daemon: {source}")]
     Join {

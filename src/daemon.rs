@@ -75,10 +75,11 @@ pub fn run(config: Config, paths: Paths, foreground: bool) -> Result<(), DaemonE
         let _ = rustix::process::setsid();
         std::env::set_current_dir("/")?;
     }
-    raise_descriptors();
+    process::descriptors::raise();
     let claim = socket::claim(&paths)?;
     let _log = log::start(&paths.logs_dir(), config.log_level.filter(), foreground)?;
     process::adopt_orphans()?;
+    process::Scratch::sweep(&paths.homes_dir());
     let dir = paths.peers_dir();
     let records = Records::new(&dir).map_err(|source| DaemonError::Records { dir, source })?;
     for reaped in records.sweep() {
@@ -150,11 +151,4 @@ impl Signals {
             let _ = root.cast(root::Msg::Post(Letter::Word { from: Address::Root, word: Word::Stop(done) }));
         }
     }
-}
-
-/// Many agents need many descriptors: takes what the machine allows (RES-01).
-fn raise_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

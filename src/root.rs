@@ -101,6 +101,7 @@ impl Actor for Root {
             directory: directory.clone(),
             limits: args.config.limits.clone(),
             records: args.records.clone(),
+            homes: args.paths.homes_dir(),
             large: Large::new(LARGE_POOL_BYTES),
             store,
         });

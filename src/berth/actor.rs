@@ -110,10 +110,10 @@ impl State {
         self.busy = false;
         self.done += 1;
         self.owner = owner;
-        // It may have ended by itself meanwhile, when nobody here knew whose it was.
+        // It may have ended by itself before it was anybody's.
         let ended = |o: &mut Owner| o.actor.get_status() >= ractor::ActorStatus::Stopping;
         if let Some(owner) = self.owner.take_if(ended) {
-            self.berthing.mourn(&owner, "the session ended");
+            self.berthing.mourn(&owner, "the session could not be opened");
         }
     }
 

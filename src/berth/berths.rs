@@ -85,9 +85,9 @@ impl Actor for Berths {
 
     async fn handle(&self, me: ActorRef<Msg>, msg: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
         match msg {
-            Msg::Initialize(order) => state.initialize(*order, &me).await?,
-            Msg::Open(order) => state.open(*order, &me).await?,
-            Msg::Resume(order) => state.resume(*order, &me).await?,
+            Msg::Initialize(order) => state.initialize(order, &me).await?,
+            Msg::Open(order) => state.open(order, &me).await?,
+            Msg::Resume(order) => state.resume(order, &me).await?,
             Msg::End(id, ending, answer) => state.give(id, Operation::End(ending, answer), &me).await?,
             Msg::Report(report) => state.report(report),
             Msg::Idle(idle) => state.idle(&idle),
@@ -112,7 +112,7 @@ impl Actor for Berths {
 }
 
 impl State {
-    async fn initialize(&mut self, order: Order, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
+    async fn initialize(&mut self, order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
         match self.learnt.recall(order.learnt_key) {
             Some(answer) => {
                 self.answer_from_memory(&order, &session::offer(answer, &order.capabilities, &order.name))
@@ -135,7 +135,7 @@ impl State {
         let _ = self.shared.directory.post(&order.host, Letter::Word { from, word: gone });
     }
 
-    async fn open(&mut self, order: Order, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
+    async fn open(&mut self, order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
         match self.may_start(&order) {
             Some(error) => operation::refuse(&self.shared, &order, &error),
             None => self.give(order.id.clone(), Operation::Open(order), me).await?,
@@ -143,12 +143,9 @@ impl State {
         Ok(())
     }
 
-    async fn resume(&mut self, order: Order, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
-        match self.may_start(&order) {
-            Some(error) => operation::refuse(&self.shared, &order, &error),
-            None => self.give(order.id.clone(), Operation::Resume(order), me).await?,
-        }
-        Ok(())
+    async fn resume(&mut self, mut order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
+        order.held_back = self.may_start(&order);
+        self.give(order.id.clone(), Operation::Resume(order), me).await
     }
 
     /// Why this program is not started now.
@@ -156,7 +153,7 @@ impl State {
         if self.draining {
             return Some(RpcError::internal("the daemon is stopping"));
         }
-        match self.verdict(order.program_key) {
+        match self.verdict(order.program()) {
             Verdict::Hold(rest) => Some(session::held_back(&order.name, rest)),
             Verdict::Restart | Verdict::Leave => None,
         }

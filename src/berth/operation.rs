@@ -1,6 +1,6 @@
 //! What is done at a berth, one thing at a time, each in a task of its own so that no mailbox waits.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use ractor::{ActorCell, ActorRef, DerivedActorRef};
 use serde_json::json;
@@ -29,9 +29,9 @@ pub enum Answer {
 /// One thing to do.
 pub enum Operation {
     /// Make a session.
-    Open(Order),
+    Open(Box<Order>),
     /// Take a session up again.
-    Resume(Order),
+    Resume(Box<Order>),
     /// End the session.
     End(Ending, Answer),
 }
@@ -69,7 +69,7 @@ impl Berthing {
         }
     }
 
-    async fn open(&self, mut order: Order) -> Option<Owner> {
+    async fn open(&self, mut order: Box<Order>) -> Option<Owner> {
         let slot = match self.reserve().await {
             Ok(slot) => slot,
             Err(error) => {
@@ -83,7 +83,7 @@ impl Berthing {
         let (tomb, grave) = tomb();
         let host = order.host.clone();
         let arguments = session::Arguments {
-            order,
+            order: *order,
             shared: self.shared.clone(),
             slot,
             tomb,
@@ -108,17 +108,28 @@ impl Berthing {
         }
     }
 
-    async fn resume(&self, mut order: Order, owner: Option<Owner>) -> Option<Owner> {
+    async fn resume(&self, mut order: Box<Order>, owner: Option<Owner>) -> Option<Owner> {
         if let Some(owner) = owner.clone().filter(|o| o.host == order.host) {
             let letter = Letter::Lines { from: order.host, envelopes: order.first, credit: Credit::none() };
             let _ = owner.actor.cast(session::Msg::Post(letter));
             return Some(owner);
+        }
+        if let Some(error) = order.held_back.take() {
+            self.refuse(&order, &error);
+            return owner;
         }
         // An id that is not known must not cost a session that lives (R43).
         let Some(row) = self.find().await else {
             self.refuse(&order, &RpcError::unknown_session(self.id.as_str()));
             return owner;
         };
+        if !same_directory(&row.cwd, &order.cwd).await {
+            let cwd = row.cwd.display();
+            let error = RpcError::unknown_session(self.id.as_str());
+            let why = format!("unknown session in this directory: {} works in {cwd}", self.id);
+            self.refuse(&order, &RpcError { message: why, ..error });
+            return owner;
+        }
         if row.agent != order.name {
             let why = format!("session {} belongs to agent `{}`", self.id, row.agent);
             self.refuse(&order, &RpcError::invalid_params(why));
@@ -191,6 +202,12 @@ pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
     let word = Word::SessionGone(order.id.clone(), error.message.clone());
     let _ =
         shared.directory.post(&order.host, Letter::Word { from: Address::Session(order.id.clone()), word });
+}
+
+/// Whether both names are of one directory.
+async fn same_directory(a: &Path, b: &Path) -> bool {
+    let real = async |path: &Path| tokio::fs::canonicalize(path).await.unwrap_or_else(|_| path.to_owned());
+    a == b || real(a).await == real(b).await
 }
 
 impl Operation {

@@ -157,7 +157,8 @@ impl<O: Write + AsFd> Joint<O> {
         }
     }
 
-    /// Enters the requests among these lines; those that come too late get their answer here.
+    /// Enters the requests among these lines; those that come too late get their answer here. Touches stdout for
+    /// these only: it may be blocked by an editor that waits for us to read.
     fn enter(&self, lines: &[u8]) {
         let mut answers = Vec::new();
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
@@ -165,8 +166,10 @@ impl<O: Write + AsFd> Joint<O> {
                 answer::error(&mut answers, id, WENT_AWAY);
             }
         }
-        // the end of stdout is found by the other direction
-        let _ = self.print(&answers);
+        if !answers.is_empty() {
+            // the end of stdout is found by the other direction
+            let _ = self.print(&answers);
+        }
     }
 
     fn down(&self, mut socket: UnixStream) -> End {

@@ -22,6 +22,9 @@ pub struct Agent {
     /// The PATH of the peer; without it, or when empty, the bridge's, else the daemon's (R230).
     #[serde(default, deserialize_with = "unless_empty")]
     pub path: Option<String>,
+    /// Whose home the peer sees: `own`, or `scratch` for a private directory per session that goes with it (R230).
+    #[serde(default)]
+    pub home: Home,
     /// Deadline of each handshake request, in seconds, 1 to 600 (R22). Default: 30.
     #[serde(default = "default_handshake_s")]
     pub handshake_s: u64,
@@ -31,6 +34,17 @@ pub struct Agent {
     /// Whether a line that is no proper JSON-RPC fails the session (R6). Default: false.
     #[serde(default)]
     pub strict_wire: bool,
+}
+
+/// Whose home a peer sees (R230, R234).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Home {
+    /// That of the operator.
+    #[default]
+    Own,
+    /// A private one per session, removed with it.
+    Scratch,
 }
 
 fn unless_empty<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
@@ -54,6 +68,7 @@ impl Agent {
             env: BTreeMap::new(),
             env_pass: Vec::new(),
             path: None,
+            home: Home::Own,
             handshake_s: default_handshake_s(),
             stop_grace_ms: default_stop_grace_ms(),
             strict_wire: false,

@@ -60,6 +60,9 @@ const fn whole(key: &'static str, min: u64, max: u64, unit: &'static str) -> Kno
 /// The levels of the log, as the file spells them.
 pub const LOG_LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
 
+/// The homes of an agent, as the file spells them.
+pub const HOMES: &[&str] = &["own", "scratch"];
+
 /// The keys outside any table.
 pub const CONFIG: &[Knob] = &[
     knob("default_agent", Takes::Agent),
@@ -88,6 +91,7 @@ pub const AGENT: &[Knob] = &[
     knob("env", Takes::Variables),
     knob("env_pass", Takes::VariableNames),
     knob("path", Takes::Text),
+    knob("home", Takes::Word(HOMES)),
     whole("handshake_s", 1, 600, "seconds"),
     whole("stop_grace_ms", 0, 60_000, "milliseconds"),
     knob("strict_wire", Takes::Switch),

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use agent::Agent;
+pub use agent::{Agent, Home};
 pub use check::is_agent_name;
 pub use finding::Finding;
 pub use limits::Limits;

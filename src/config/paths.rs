@@ -120,6 +120,11 @@ impl Paths {
     pub fn peers_dir(&self) -> PathBuf {
         self.state_dir.join("peers")
     }
+
+    /// Homes of sessions whose agent wants a scratch one (R234).
+    pub fn homes_dir(&self) -> PathBuf {
+        self.state_dir.join("homes")
+    }
 }
 
 /// What a variable of our own names: it was set for us, so that a relative path is an error.

@@ -124,13 +124,9 @@ async fn converse(
 }
 
 async fn serve(line: &[u8], write: &mut (impl AsyncWrite + Unpin), service: &Service) -> io::Result<()> {
-    let call = match rpc::read(line) {
-        Ok(call) => call,
-        Err((id, refusal)) => return send(write, &rpc::answer(&id, Err(refusal))).await,
-    };
-    let id = call.id.clone();
-    let reply = service.reply(call).await;
-    let sent = match id {
+    let message = rpc::read(line);
+    let reply = service.reply(message.call).await;
+    let sent = match message.id {
         Some(id) => send(write, &rpc::answer(&id, reply.outcome)).await,
         None => Ok(()),
     };

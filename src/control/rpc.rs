@@ -1,12 +1,19 @@
 //! JSON-RPC 2.0 as the control socket speaks it: one request a line, no batches (R238). Pure.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-/// A request, or a notification when it has no id.
+/// One line as it was understood.
+#[derive(Debug, PartialEq)]
+pub struct Message {
+    /// What the answer carries; `None` wants no answer. What has no readable id is answered under null.
+    pub id: Option<Value>,
+    /// What it asks, or why it cannot.
+    pub call: Result<Call, Refusal>,
+}
+
+/// What a request asks.
 #[derive(Debug, PartialEq)]
 pub struct Call {
-    /// What the answer carries; `None` wants no answer.
-    pub id: Option<Value>,
     /// The method.
     pub method: String,
     /// Its params; null when absent.
@@ -62,34 +69,35 @@ impl Refusal {
     }
 }
 
-/// Reads a line; what cannot be read is refused under the id it has, if that much can be made out.
-pub fn read(line: &[u8]) -> Result<Call, (Value, Refusal)> {
-    let nameless = |refusal| (Value::Null, refusal);
-    let value = serde_json::from_slice(line)
-        .map_err(|error| nameless(Refusal::parse(format!("no JSON: {error}"))))?;
-    let mut members = match value {
-        Value::Object(members) => members,
-        Value::Array(_) => {
-            return Err(nameless(Refusal::request("batches are not served; send one request a line")));
+/// Reads a line.
+pub fn read(line: &[u8]) -> Message {
+    let refused = |refusal| Message { id: Some(Value::Null), call: Err(refusal) };
+    let mut members = match serde_json::from_slice(line) {
+        Ok(Value::Object(members)) => members,
+        Ok(Value::Array(_)) => {
+            return refused(Refusal::request("batches are not served; send one request a line"));
         }
-        _ => return Err(nameless(Refusal::request("a request is an object"))),
+        Ok(_) => return refused(Refusal::request("a request is an object")),
+        Err(error) => return refused(Refusal::parse(format!("no JSON: {error}"))),
     };
-    let id = match members.remove("id") {
+    match members.remove("id") {
         Some(Value::Object(_) | Value::Array(_) | Value::Bool(_)) => {
-            return Err(nameless(Refusal::request("id: expected a string, a number or null")));
+            refused(Refusal::request("id: expected a string, a number or null"))
         }
-        id => id,
-    };
-    let refused = |why: &str| (id.clone().unwrap_or(Value::Null), Refusal::request(why));
+        None if !members.contains_key("method") => refused(Refusal::request("method: expected a string")),
+        id => Message { id, call: call(members) },
+    }
+}
+
+fn call(mut members: Map<String, Value>) -> Result<Call, Refusal> {
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err(refused("jsonrpc: expected \"2.0\""));
+        return Err(Refusal::request("jsonrpc: expected \"2.0\""));
     }
     match members.remove("method") {
         Some(Value::String(method)) => {
-            let params = members.remove("params").unwrap_or(Value::Null);
-            Ok(Call { id, method, params })
+            Ok(Call { method, params: members.remove("params").unwrap_or(Value::Null) })
         }
-        _ => Err(refused("method: expected a string")),
+        _ => Err(Refusal::request("method: expected a string")),
     }
 }
 
@@ -114,19 +122,22 @@ mod tests {
     use super::*;
 
     fn refused(line: &str) -> (Value, i32) {
-        let (id, refusal) = read(line.as_bytes()).expect_err(line);
-        (id, refusal.code)
+        let message = read(line.as_bytes());
+        (message.id.expect(line), message.call.expect_err(line).code)
     }
 
     #[test]
     fn ids_of_every_lawful_kind_are_kept() {
         for id in [json!(0), json!("a"), json!(null), json!(1.5)] {
             let line = json!({ "jsonrpc": "2.0", "id": id, "method": "m", "params": { "a": 1 } }).to_string();
-            let call = read(line.as_bytes()).unwrap();
-            assert_eq!(call, Call { id: Some(id), method: "m".into(), params: json!({ "a": 1 }) });
+            let call = Call { method: "m".into(), params: json!({ "a": 1 }) };
+            assert_eq!(read(line.as_bytes()), Message { id: Some(id), call: Ok(call) });
         }
-        let notification = read(br#"{"jsonrpc":"2.0","method":"m"}"#).unwrap();
-        assert_eq!((notification.id, notification.params), (None, Value::Null));
+        let notification = read(br#"{"jsonrpc":"2.0","method":"m"}"#);
+        assert_eq!(
+            notification,
+            Message { id: None, call: Ok(Call { method: "m".into(), params: Value::Null }) }
+        );
     }
 
     /// R238, R257: what is no request is refused by its code, under its id where it has one.
@@ -138,6 +149,7 @@ mod tests {
         assert_eq!(refused("[]"), (Value::Null, -32600));
         assert_eq!(refused(r#"[{"jsonrpc":"2.0","id":1,"method":"status"}]"#), (Value::Null, -32600));
         assert_eq!(refused("1"), (Value::Null, -32600));
+        assert_eq!(refused("{}"), (Value::Null, -32600));
         assert_eq!(refused(r#"{"id":3,"method":"status"}"#), (json!(3), -32600));
         assert_eq!(refused(r#"{"jsonrpc":"2.0","id":3,"method":7}"#), (json!(3), -32600));
         assert_eq!(refused(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#), (json!(3), -32600));

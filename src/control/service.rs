@@ -48,9 +48,9 @@ pub struct Reply {
 }
 
 impl Service {
-    /// Answers one request.
-    pub async fn reply(&self, call: Call) -> Reply {
-        match Request::read(&call.method, call.params) {
+    /// Answers one request, or what was to be one.
+    pub async fn reply(&self, call: Result<Call, Refusal>) -> Reply {
+        match call.and_then(|call| Request::read(&call.method, call.params)) {
             Ok(Request::Shutdown) => self.shutdown(),
             Ok(request) => Reply { outcome: self.answer(request).await, stop: false },
             Err(refusal) => Reply { outcome: Err(refusal), stop: false },

@@ -1,12 +1,17 @@
 //! The mailbox of a way out: takes parcels, hands the pump one write at a time, tells its owner what failed.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    io::{self, IoSlice},
+    sync::Arc,
+    time::Duration,
+};
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, DerivedActorRef, SpawnErr};
 use tokio::sync::mpsc;
 
 use super::{
-    pump::{Failure, Pump, Sink},
+    pump::{Failure, Progress, Pump, Sink, Write},
     queue::{Admission, Lane, Parcel, Queue, Wait},
 };
 use crate::{
@@ -62,14 +67,15 @@ impl Egress {
     /// Starts it under its owner.
     pub async fn start<S: Sink>(args: Arguments<S>, owner: ActorCell) -> Result<ActorRef<Msg>, SpawnErr> {
         let start = Box::new(move |actor: ActorRef<Msg>| {
-            let (writes, parcels) = mpsc::channel(1);
-            let pump = Pump { sink: args.sink, stall: args.stall, held: args.held, writes: parcels };
+            let (writes, rest) = mpsc::channel(1);
+            let sink = Arc::new(args.sink);
+            let pump = Pump { sink: sink.clone(), stall: args.stall, held: args.held, writes: rest };
             let task = tokio::spawn(pump.run(move |result| {
                 let _ = actor.cast(Msg::Wrote(result));
             }));
             State {
                 queue: Queue::new(Amount { items: QUEUE_ITEMS_MAX, bytes: QUEUE_BYTES_MAX }),
-                writes: Some(writes),
+                way: Some(Way { direct: Box::new(move |slices| sink.try_write(slices)), rest: writes }),
                 pump: task.abort_handle(),
                 overflowed: HashSet::new(),
                 owner: args.owner,
@@ -83,11 +89,20 @@ impl Egress {
 /// Makes the state once the actor has a mailbox to report to.
 pub struct Start(Box<dyn FnOnce(ActorRef<Msg>) -> State + Send>);
 
+/// Writes what fits at once.
+type Direct = Box<dyn Fn(&[IoSlice<'_>]) -> io::Result<usize> + Send>;
+
+/// How lines leave: at once, and through the pump what is left then.
+struct Way {
+    direct: Direct,
+    rest: mpsc::Sender<Write>,
+}
+
 /// What it owns.
 pub struct State {
     queue: Queue,
-    /// To the pump; gone once nothing more may leave.
-    writes: Option<mpsc::Sender<Vec<Parcel>>>,
+    /// Gone once nothing more may leave.
+    way: Option<Way>,
     pump: tokio::task::AbortHandle,
     /// Lanes whose overflow was told.
     overflowed: HashSet<Lane>,
@@ -118,7 +133,7 @@ impl Actor for Egress {
 
 impl State {
     fn offer(&mut self, lane: Lane, parcel: Parcel, admission: Admission) {
-        if self.writes.is_none() {
+        if self.way.is_none() {
             return;
         }
         let event = match (self.queue.offer(lane, parcel, admission), admission) {
@@ -137,20 +152,31 @@ impl State {
 
     fn fail(&mut self, failure: Failure) {
         self.queue.clear();
-        if self.writes.take().is_some() {
+        if self.way.take().is_some() {
             self.say(Event::Failed(failure));
         }
     }
 
-    /// Hands the pump the next write, unless it has one.
+    /// Writes what is there, until the descriptor would have to be waited for.
     fn write(&mut self) {
-        let Some(writes) = &self.writes else { return };
-        let parcels = self.queue.next_write(WRITE_BYTES);
-        if !parcels.is_empty() {
-            // The channel has room: the pump took the last write before it said it was done.
-            let _ = writes.try_send(parcels);
-        } else if self.closing && self.queue.is_empty() {
-            self.writes = None;
+        while let Some(way) = &self.way {
+            let parcels = self.queue.next_write(WRITE_BYTES);
+            if parcels.is_empty() {
+                return self.nothing_to_write();
+            }
+            let mut write = Write::new(parcels);
+            match write.attempt(&way.direct) {
+                Ok(Progress::Done) => self.queue.written(),
+                // The channel has room: the pump took the last one before it said that it was out.
+                Ok(Progress::Blocked) => return drop(way.rest.try_send(write)),
+                Err(failure) => self.fail(failure),
+            }
+        }
+    }
+
+    fn nothing_to_write(&mut self) {
+        if self.closing && self.queue.is_empty() {
+            self.way = None;
             self.say(Event::Closed);
         }
     }
@@ -163,7 +189,7 @@ impl State {
 impl Drop for State {
     /// Ended before its time: a write that waits must not keep the descriptor or its credit.
     fn drop(&mut self) {
-        if self.writes.is_some() {
+        if self.way.is_some() {
             self.pump.abort();
         }
     }

@@ -1,7 +1,11 @@
-//! Owns a write end, so that no actor waits for one: one vectored write for all that is handed over.
+//! Writes what a descriptor does not take at once, so that no actor waits for it.
+//!
+//! What fits is written by the actor itself, without waiting; the pump gets the rest and says when it is out.
 
 use std::{
+    collections::VecDeque,
     io::{self, IoSlice},
+    sync::Arc,
     time::Duration,
 };
 
@@ -52,22 +56,76 @@ pub enum Failure {
     Stalled,
 }
 
+/// One write: the parcels, whose credit returns when it is dropped, and what of them has not left.
+#[derive(Debug)]
+pub struct Write {
+    left: VecDeque<Bytes>,
+    _parcels: Vec<Parcel>,
+}
+
+/// How far a write got without waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Progress {
+    /// Everything left.
+    Done,
+    /// The descriptor takes no more for now.
+    Blocked,
+}
+
+impl Write {
+    /// Of all these.
+    pub fn new(parcels: Vec<Parcel>) -> Self {
+        let left = parcels.iter().flat_map(|p| p.segments.iter().cloned()).collect();
+        Self { left, _parcels: parcels }
+    }
+
+    /// Writes until everything left or the descriptor would have to be waited for.
+    pub fn attempt(
+        &mut self,
+        write: impl Fn(&[IoSlice<'_>]) -> io::Result<usize>,
+    ) -> Result<Progress, Failure> {
+        while !self.left.is_empty() {
+            let slices: Vec<IoSlice<'_>> =
+                self.left.iter().take(SLICES_MAX).map(|b| IoSlice::new(b)).collect();
+            match write(&slices) {
+                Ok(0) => return Err(Failure::Broken(io::ErrorKind::WriteZero)),
+                Ok(written) => self.advance(written),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Progress::Blocked),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Failure::Broken(e.kind())),
+            }
+        }
+        Ok(Progress::Done)
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        while let Some(first) = self.left.front_mut() {
+            if written < first.len() {
+                first.advance(written);
+                return;
+            }
+            written -= first.len();
+            self.left.pop_front();
+        }
+    }
+}
+
 /// The pump of one descriptor.
 pub struct Pump<S> {
-    pub sink: S,
+    pub sink: Arc<S>,
     /// No progress for this long is a failure.
     pub stall: Duration,
     /// Whose clock stands still while the reader beside it waits for credit (R10).
     pub held: Held,
-    pub writes: mpsc::Receiver<Vec<Parcel>>,
+    pub writes: mpsc::Receiver<Write>,
 }
 
 impl<S: Sink> Pump<S> {
-    /// Writes until there is nothing more to come; then the descriptor closes. `done` hears of every write.
+    /// Writes until there is nothing more to come. `done` hears of every write.
     pub async fn run(mut self, done: impl Fn(Result<(), Failure>)) {
-        while let Some(parcels) = self.writes.recv().await {
-            let result = self.write(&parcels).await;
-            drop(parcels);
+        while let Some(write) = self.writes.recv().await {
+            let result = self.finish(write).await;
             done(result);
             if result.is_err() {
                 return;
@@ -75,19 +133,13 @@ impl<S: Sink> Pump<S> {
         }
     }
 
-    async fn write(&self, parcels: &[Parcel]) -> Result<(), Failure> {
-        let mut left: std::collections::VecDeque<Bytes> =
-            parcels.iter().flat_map(|p| p.segments.iter().cloned()).collect();
-        while !left.is_empty() {
-            match self.sink.try_write(&slices(&left)) {
-                Ok(0) => return Err(Failure::Broken(io::ErrorKind::WriteZero)),
-                Ok(written) => advance(&mut left, written),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Failure::Broken(e.kind())),
+    async fn finish(&self, mut write: Write) -> Result<(), Failure> {
+        loop {
+            self.writable().await?;
+            if write.attempt(|slices| self.sink.try_write(slices))? == Progress::Done {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     async fn writable(&self) -> Result<(), Failure> {
@@ -98,20 +150,5 @@ impl<S: Sink> Pump<S> {
                 Err(_) => return Err(Failure::Stalled),
             }
         }
-    }
-}
-
-fn slices(left: &std::collections::VecDeque<Bytes>) -> Vec<IoSlice<'_>> {
-    left.iter().take(SLICES_MAX).map(|b| IoSlice::new(b)).collect()
-}
-
-fn advance(left: &mut std::collections::VecDeque<Bytes>, mut written: usize) {
-    while let Some(first) = left.front_mut() {
-        if written < first.len() {
-            first.advance(written);
-            return;
-        }
-        written -= first.len();
-        left.pop_front();
     }
 }

@@ -1,3 +1,5 @@
+//! Frames of a peer, and the events they come out as.
+
 use serde_json::{Value, json, value::RawValue};
 
 use super::*;

@@ -10,7 +10,7 @@ use std::{
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::net::UnixStream;
 
-use super::{ordering::Ordered, stage::Stage};
+use super::{children::Children, ordering::Ordered, stage::Stage};
 use crate::{
     berth,
     config::Config,
@@ -120,6 +120,7 @@ pub struct State {
     /// The latest of them: answers what names none (R13).
     pub(super) latest: Option<SessionId>,
     pub(super) warm: Option<Warm>,
+    pub(super) children: Children,
     pub(super) lanes: HashMap<SessionId, Lane>,
     pub(super) next_lane: Lane,
     pub(super) card: Arc<Card>,
@@ -176,6 +177,7 @@ impl Actor for Host {
             closing: HashSet::new(),
             latest: None,
             warm: None,
+            children: Children::default(),
             lanes: HashMap::new(),
             next_lane: 0,
             card,

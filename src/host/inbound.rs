@@ -92,17 +92,13 @@ impl State {
         match self.stage.desk(method, &frame.method_name(), session.is_some()) {
             Desk::Refuse(error) => self.refuse(token, &error),
             Desk::Initialize => self.initialize(token, &frame),
-            Desk::New | Desk::Resume if repeats(&frame) => {
-                self.refuse(
-                    token,
-                    &RpcError::invalid_params("an object repeats a key, so its meaning is not certain"),
-                );
-            }
+            Desk::New | Desk::Resume if repeats(&frame) => self.refuse(token, &ambiguous()),
+            _ if frame.repeats() => self.refuse(token, &ambiguous()),
             Desk::New => self.order(token, Wish::New, frame),
             Desk::Resume => self.order(token, Wish::Resume, frame),
             Desk::Close => self.close_session(token, &session.unwrap_or_default()),
-            Desk::Session => self.to_session(token, &session.unwrap_or_default(), frame, credit),
-            Desk::Process => self.to_process(token, frame, credit),
+            Desk::Session => self.for_session(token, &session.unwrap_or_default(), frame, credit),
+            Desk::Process => self.for_process(token, method, frame, credit),
         }
     }
 
@@ -116,24 +112,33 @@ impl State {
         self.order(token, Wish::Initialize, copy(frame));
     }
 
-    /// The session that a line names, when this connection holds it and does not close it.
+    /// The session that a line names, when this connection holds it and does not close it: by its own id, or by that
+    /// of a child (R276).
     fn held(&self, name: &str) -> Option<SessionId> {
-        self.sessions.get(&SessionId::parse(name)?).filter(|id| !self.closing.contains(*id)).cloned()
+        let open = |id: &SessionId| self.sessions.contains(id) && !self.closing.contains(id);
+        let own = SessionId::parse(name).filter(open);
+        own.or_else(|| self.children.parent(name).filter(|id| open(id)).cloned())
     }
 
-    fn to_session(&mut self, token: Token, name: &str, frame: Frame, credit: Credit) {
+    fn for_session(&mut self, token: Token, name: &str, frame: Frame, credit: Credit) {
         match self.held(name) {
             Some(id) => self.post_request(token, &id, frame, credit),
             None => self.refuse(token, &RpcError::unknown_session(name)),
         }
     }
 
-    /// A request that names no session is for the agent process of the connection (R13).
-    fn to_process(&mut self, token: Token, frame: Frame, credit: Credit) {
-        let id = self.latest.clone().or_else(|| self.warm.as_ref().map(|w| w.id.clone()));
+    /// A request that names no session is for the agent process of the connection (R13); a login is for the process
+    /// that waits for one (R18).
+    fn for_process(&mut self, token: Token, method: Method, frame: Frame, credit: Credit) {
+        let (latest, warm) = (self.latest.clone(), self.warm.as_ref().map(|w| w.id.clone()));
+        let id = if method == Method::Authenticate { warm.or(latest) } else { latest.or(warm) };
         match id {
             Some(id) => self.post_request(token, &id, frame, credit),
-            None => self.order(token, Wish::Process, copy(&frame)),
+            // The agent was known from memory: a login needs a process all the same (R18).
+            None if matches!(method, Method::Authenticate | Method::Logout) => {
+                self.order(token, Wish::Process, copy(&frame));
+            }
+            None => self.refuse(token, &RpcError::method_not_found(&frame.method_name())),
         }
     }
 
@@ -159,8 +164,8 @@ impl State {
 
     /// R50: closing what is not there succeeds; what another connection holds is not there for this one.
     fn close_session(&mut self, token: Token, name: &str) {
-        let held = SessionId::parse(name).filter(|id| self.sessions.contains(id));
-        let Some(id) = held else {
+        let own = SessionId::parse(name).filter(|id| self.sessions.contains(id));
+        let Some(id) = own else {
             let elsewhere =
                 SessionId::parse(name).is_some_and(|id| self.shared.directory.has(&Address::Session(id)));
             return match elsewhere {
@@ -187,6 +192,10 @@ impl State {
             _ => {}
         }
         let named = frame.session();
+        let child = named.as_deref().filter(|name| self.children.parent(name).is_some());
+        if method == Method::SessionCancel && child.is_some_and(|name| !self.children.can_cancel(name)) {
+            return;
+        }
         let id = match &named {
             Some(name) => self.held(name),
             None => self.latest.clone(),
@@ -214,7 +223,9 @@ impl State {
         let Some((token, to)) = named.and_then(|(token, asked)| Some((token, asked.to.clone()?))) else {
             return;
         };
-        let envelope = Envelope { call: Call::Notification, about: Some(token), frame: frame.clone() };
+        let mut frame = frame.clone();
+        frame.keep_sessions(quoted(&to).as_bytes());
+        let envelope = Envelope { call: Call::Notification, about: Some(token), frame };
         self.hand_on(&Address::Session(to), envelope, credit);
     }
 
@@ -225,6 +236,10 @@ impl State {
         };
         self.hand_on(&carried.from, Envelope::new(Call::Response(carried.token), frame), credit);
     }
+}
+
+fn ambiguous() -> RpcError {
+    RpcError::invalid_params("an object repeats a key, so its meaning is not certain")
 }
 
 /// Whether an object of the params repeats a key (R12).

@@ -8,6 +8,7 @@
 //! ```
 
 mod actor;
+mod children;
 mod closing;
 mod inbound;
 mod listener;

@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 
 use super::actor::{Msg, State, Warm};
 use crate::{
-    berth,
+    berth::{self, Answer},
     config::Agent,
     id::{Address, SessionId, Token},
-    session::Order,
+    session::{Ending, Order, Reason},
     wire::{Call, Envelope, Frame, RpcError, credit::Credit, patch::Object},
 };
 
@@ -93,7 +93,7 @@ impl State {
         let order = Box::new(order);
         let msg = match wish {
             Wish::Initialize | Wish::Process => {
-                self.warm = Some(Warm { id, cwd });
+                self.keep_warm(Warm { id, cwd });
                 if wish == Wish::Initialize { berth::Msg::Initialize(order) } else { berth::Msg::Open(order) }
             }
             Wish::New => {
@@ -108,6 +108,14 @@ impl State {
         };
         if self.berths.cast(msg).is_err() {
             self.refuse(token, &RpcError::internal("the daemon is stopping"));
+        }
+    }
+
+    /// Keeps a process for the first session. The one before it is of no use any more.
+    pub(super) fn keep_warm(&mut self, warm: Warm) {
+        if let Some(before) = self.warm.replace(warm) {
+            let ending = Ending::at_once(Reason::Unused);
+            let _ = self.berths.cast(berth::Msg::End(before.id, ending, Answer::None));
         }
     }
 
@@ -160,13 +168,13 @@ impl Draft {
             id,
             host: self.host,
             learnt_key: key(&(&self.agent.command, changed, &self.agent.args, env, capabilities)),
-            program_key: key(&(&self.name, &cwd)),
             name: self.name,
             agent: self.agent,
             cwd,
             bridge_env: self.bridge_env,
             capabilities: self.capabilities,
             authenticated: self.authenticated,
+            held_back: None,
             resume: None,
             first: vec![first],
             opened: None,

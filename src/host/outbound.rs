@@ -1,5 +1,7 @@
 //! Lines for the host: they get this wire's ids and leave through their session's lane (R12, R107).
 
+use serde_json::value::RawValue;
+
 use super::{
     actor::{Carried, State, Warm},
     inbound::quoted,
@@ -11,8 +13,9 @@ use crate::{
     wire::{
         Call, Envelope, Frame, Letter, Method, RpcError, Word,
         credit::Credit,
-        frame::Class,
+        frame::{Class, UpdateKind},
         outgoing::{Outgoing, Splice},
+        patch::Object,
     },
 };
 
@@ -52,7 +55,10 @@ impl State {
         let frame = &envelope.frame;
         match envelope.call {
             Call::Notification => match envelope.about {
-                None => out.push(frame, splice),
+                None => {
+                    self.note_child(id, frame);
+                    out.push(frame, splice);
+                }
                 Some(ours) => {
                     let from = Address::Session(id.clone());
                     let number = self.pending.find_outbound(|c| c.token == ours && c.from == from);
@@ -71,6 +77,15 @@ impl State {
                 out.push(frame, Splice { id: Some(&raw), ..splice });
                 self.answered(id, asked, frame);
             }
+        }
+    }
+
+    fn note_child(&mut self, parent: &SessionId, frame: &Frame) {
+        let announced = frame.update().filter(|u| u.kind == UpdateKind::Subagent).and_then(|u| u.child);
+        if let Some(child) = announced.and_then(|span| serde_json::from_slice(frame.bytes(span)).ok()) {
+            let params = Object::of(frame.member("params").map_or("{}", RawValue::get));
+            let can_cancel = params.object("update").object("capabilities").marks("cancel");
+            self.children.announce(child, parent, can_cancel);
         }
     }
 
@@ -108,7 +123,7 @@ impl State {
         self.sessions.remove(id);
         let wants_login = frame.member("error").is_some_and(|e| RpcError::of(e).code == -32000);
         if let Some(cwd) = cwd.filter(|_| wants_login) {
-            self.warm = Some(Warm { id: id.clone(), cwd });
+            self.keep_warm(Warm { id: id.clone(), cwd });
         }
     }
 
@@ -135,6 +150,7 @@ impl State {
         self.warm.take_if(|w| w.id == *id);
         self.latest.take_if(|latest| latest == id);
         self.lanes.remove(id);
+        self.children.orphan(id);
     }
 
     fn lane(&mut self, id: &SessionId) -> Lane {

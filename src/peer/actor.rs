@@ -17,7 +17,7 @@ use crate::{
     id::{Generation, SessionId, Token},
     ingress::{Batch, End, Held, Ingress, Input, Reading},
     limits,
-    process::{self, Exit, ExitWatch, Process, Records, SpawnError, Spawned, Spec, Tail},
+    process::{self, Exit, ExitWatch, Process, Records, Scratch, SpawnError, Spawned, Spec, Tail},
     wire::{
         Call, Envelope, Frame, Method,
         credit::{Amount, Budget, Credit, Large},
@@ -100,6 +100,8 @@ pub struct Arguments {
     pub records: Records,
     /// For lines larger than a window.
     pub large: Large,
+    /// A home of the session's own (R234).
+    pub scratch: Option<Arc<Scratch>>,
     /// Who hears of it.
     pub owner: DerivedActorRef<(Generation, Event)>,
     /// Shared with the session: whether a slow host holds the peer up.
@@ -267,14 +269,9 @@ impl State {
         if asked.method == Method::SessionLoad && self.frames > frames {
             return self.arm(id, me);
         }
-        let method = match asked.method {
-            Method::SessionNew => "session/new",
-            Method::SessionResume => "session/resume",
-            Method::SessionLoad => "session/load",
-            _ => "initialize",
-        };
+        let method = asked.method;
         let after = Duration::from_secs(self.args.agent.handshake_s);
-        self.refuse(HandshakeError::Timeout { method: method.to_owned(), id, after }, me);
+        self.refuse(HandshakeError::Timeout { method, id, after }, me);
     }
 
     fn read(&mut self, batch: Batch, me: &ActorRef<Msg>) {
@@ -482,13 +479,13 @@ impl State {
     }
 
     fn down(&mut self, me: &ActorRef<Msg>) {
-        let exit = self.exit.take();
-        let cause = self.cause.take().unwrap_or(Cause::Itself);
         let death = Death {
             agent: self.args.name.clone(),
-            cause: cause.given(exit.as_ref()),
-            exit,
+            cause: self.cause.take().unwrap_or(Cause::Itself),
+            exit: self.exit.take(),
+            unanswered: self.wire.unanswered(),
             stderr: self.stderr.as_ref().map(Tail::shown).unwrap_or_default(),
+            prompt_open: false,
         };
         self.say(Event::Down(Box::new(death)));
         me.stop(Some("gone".to_owned()));
@@ -527,6 +524,10 @@ fn spec(args: &Arguments) -> Spec {
     let mut spec = Spec::new(&args.agent.command, &args.cwd, &session, args.records.clone());
     spec.args = args.agent.args.iter().map(Into::into).collect();
     spec.env = process::environment::environment(&daemon, bridge.as_ref(), &args.agent);
+    if let Some(scratch) = &args.scratch {
+        let own = args.agent.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        scratch.furnish(&mut spec.env, &own);
+    }
     spec
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::handshake::HandshakeError;
 use crate::{
     process::{Exit, Status},
-    wire::RpcError,
+    wire::{Method, RpcError},
 };
 
 /// What ended it.
@@ -29,16 +29,6 @@ pub enum Cause {
     Strict(String),
 }
 
-impl Cause {
-    /// A pipe that broke because the process had gone by itself is no cause of its own: how it went is (R217).
-    pub fn given(self, exit: Option<&Exit>) -> Self {
-        match self {
-            Self::WriteFailed(_) if exit.is_some_and(|e| !e.by_us) => Self::Itself,
-            cause => cause,
-        }
-    }
-}
-
 /// The end of a process.
 #[derive(Debug, Clone)]
 pub struct Death {
@@ -48,8 +38,23 @@ pub struct Death {
     pub cause: Cause,
     /// How it exited, when it had begun.
     pub exit: Option<Exit>,
+    /// The request of the handshake that it left open, and its number (R23).
+    pub unanswered: Option<(Method, u64)>,
     /// The end of its stderr.
     pub stderr: String,
+    /// A prompt was open (R217).
+    pub prompt_open: bool,
+}
+
+/// What an exit comes to (R216, R217).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ended well, after at least one answer.
+    Completed,
+    /// It was told to go.
+    Aborted,
+    /// Anything else.
+    Failed,
 }
 
 impl Death {
@@ -57,6 +62,16 @@ impl Death {
     pub fn is_failure(&self) -> bool {
         let refused = matches!(&self.cause, Cause::Handshake(HandshakeError::Refused(_)));
         !matches!(self.cause, Cause::Order) && !refused
+    }
+
+    /// What its exit comes to, after so many answered prompts.
+    pub fn outcome(&self, answered: u64) -> Outcome {
+        let well = self.exit.as_ref().is_some_and(|e| matches!(e.status, Status::Code(0)));
+        match self.cause {
+            Cause::Itself | Cause::Order if well && answered > 0 => Outcome::Completed,
+            Cause::Order => Outcome::Aborted,
+            _ => Outcome::Failed,
+        }
     }
 
     /// What a host is told.
@@ -82,6 +97,17 @@ impl std::fmt::Display for Death {
             Cause::WriteFailed(kind) => write!(f, "closed its stdin: write failed: {kind}")?,
             Cause::ReadFailed(why) => write!(f, "could not be read: {why}")?,
             Cause::Strict(why) => write!(f, "broke the protocol and is strict_wire: {why}")?,
+        }
+        if self.prompt_open {
+            f.write_str(" without answering")?;
+        }
+        let by_itself = self.exit.as_ref().is_some_and(|exit| !exit.by_us);
+        if by_itself && !matches!(self.cause, Cause::Itself) {
+            write!(f, "; it {}", status(self.exit.as_ref()))?;
+        }
+        let told = matches!(self.cause, Cause::Order | Cause::Spawn(_) | Cause::Handshake(_));
+        if let Some((method, id)) = self.unanswered.filter(|_| !told) {
+            write!(f, " before it answered {} (request {id})", method.name())?;
         }
         if !self.stderr.is_empty() {
             write!(f, "; its stderr ends: {}", self.stderr)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{json, value::RawValue};
 
-use crate::wire::{Frame, RpcError, patch::Object};
+use crate::wire::{Frame, Method, RpcError, patch::Object};
 
 /// The protocol version the daemon speaks, the only one (R15, R21).
 pub const VERSION: u64 = 1;
@@ -37,10 +37,10 @@ pub enum HandshakeError {
     #[error("it is no ACP agent: it sent our own initialize back")]
     Echo,
     /// It did not answer in time (R22).
-    #[error("it did not answer {method} (request {id}) within {} s; raise handshake_s of the agent if it needs longer", .after.as_secs_f32())]
+    #[error("it did not answer {} (request {id}) within {} s; raise handshake_s of the agent if it needs longer", .method.name(), .after.as_secs_f32())]
     Timeout {
         /// What was asked.
-        method: String,
+        method: Method,
         /// Under which id.
         id: u64,
         /// The deadline.

@@ -15,5 +15,5 @@ mod stage;
 mod wire;
 
 pub use actor::{Arguments, Event, Msg, Peer};
-pub use death::{Cause, Death};
+pub use death::{Cause, Death, Outcome};
 pub use handshake::{can_load, can_resume};

@@ -32,7 +32,7 @@ pub struct Binding {
 pub enum Owner {
     /// Our session's, or a child's of it, or nobody's in particular.
     Ours,
-    /// Perhaps that of the session that is being opened.
+    /// Perhaps that of the session that is being opened, or will be (R27).
     Early,
     /// Somebody else's: kept out (R105).
     Foreign,
@@ -77,6 +77,7 @@ impl Binding {
             (None, _) => Owner::Ours,
             (Some(id), Some(own)) if id == own && !self.opening => Owner::Ours,
             (Some(id), _) if self.children.contains(id) => Owner::Ours,
+            (Some(_), None) => Owner::Early,
             (Some(_), _) if self.opening => Owner::Early,
             _ => Owner::Foreign,
         }
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn a_line_belongs_to_ours_early_or_nobody() {
         let mut b = Binding::default();
-        assert_eq!((b.owner(None), b.owner(Some(b"\"a\""))), (Owner::Ours, Owner::Foreign));
+        assert_eq!((b.owner(None), b.owner(Some(b"\"a\""))), (Owner::Ours, Owner::Early));
         b.open(None, true);
         assert_eq!(b.owner(Some(b"\"a\"")), Owner::Early);
         b.opened(Some(b"\"a\""));

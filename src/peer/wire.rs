@@ -290,9 +290,10 @@ impl Wire {
         self.pending.outbound(id)
     }
 
-    /// How many requests are open, of the peer's and to it.
-    pub fn open(&self) -> (usize, usize) {
-        (self.pending.inbound_len(), self.pending.outbound_len())
+    /// The request of the handshake that is open: its method and its number.
+    pub fn unanswered(&self) -> Option<(Method, u64)> {
+        let id = self.pending.find_outbound(|a| a.token.is_none() || binds(a.method))?;
+        self.pending.outbound(id).map(|asked| (asked.method, id))
     }
 }
 

@@ -4,7 +4,7 @@
 //! child of the daemon is started through [`start`], or it would be taken for such an orphan.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
@@ -14,10 +14,7 @@ use std::{
 use rustix::process::{child_subreaper, getpid, set_child_subreaper};
 use tokio::process::{Child, Command};
 
-use super::{
-    procfs::{self, Identity},
-    tree,
-};
+use super::{procfs, tree};
 
 /// Pause between two rounds of ending orphans.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -25,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The live children by number, each with a token: a number may return before its former owner is forgotten.
 /// Held while a child is born and while orphans are told from children, never across a wait.
 static KNOWN: Mutex<(u64, BTreeMap<i32, u64>)> = Mutex::new((0, BTreeMap::new()));
+
+static SWEEP: Mutex<()> = Mutex::new(());
 
 fn known() -> MutexGuard<'static, (u64, BTreeMap<i32, u64>)> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -70,30 +69,26 @@ pub fn pids() -> Vec<i32> {
 /// Ends and reaps the orphans; who is left when the bound is over, or `None` where no orphan comes to us. Blocks.
 pub(super) fn end_orphans(bound: Duration) -> Option<Vec<i32>> {
     child_subreaper().ok().flatten()?;
+    // one at a time: a number that one sweep reaps must not be one that another has just listed
+    let _sweeping = SWEEP.lock().unwrap_or_else(PoisonError::into_inner);
     let due = Instant::now() + bound;
     loop {
-        let left = end_orphans_once();
+        let left = reap_orphans();
         if left.is_empty() || Instant::now() >= due {
             return Some(left);
         }
+        tree::kill(None, due, || orphans(&known()));
         thread::sleep(PAUSE);
     }
 }
 
-/// One round. The table is held, because a child born meanwhile is no orphan and a number reaped may return.
-fn end_orphans_once() -> Vec<i32> {
+/// The orphans that still run. The table is held, because a number that is reaped may be that of a child at once.
+fn reap_orphans() -> Vec<i32> {
     let table = known();
-    let orphans = || {
-        let children = procfs::children(getpid().as_raw_nonzero().get()).into_iter();
-        children.filter(|pid| !table.1.contains_key(pid)).collect::<Vec<i32>>()
-    };
-    let families = || orphans().into_iter().flat_map(family).collect();
-    if !orphans().is_empty() {
-        tree::kill(None, families);
-    }
-    orphans().into_iter().filter(|pid| !tree::reap(*pid)).collect()
+    orphans(&table).into_iter().filter(|pid| !tree::reap(*pid)).collect()
 }
 
-fn family(root: i32) -> BTreeSet<Identity> {
-    procfs::below(root).into_iter().chain(Identity::of(root)).collect()
+fn orphans((_, children): &(u64, BTreeMap<i32, u64>)) -> Vec<i32> {
+    let all = procfs::children(getpid().as_raw_nonzero().get()).into_iter();
+    all.filter(|pid| !children.contains_key(pid)).collect()
 }

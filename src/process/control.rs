@@ -15,6 +15,7 @@ use std::{
 
 use rustix::{
     cmsg_space,
+    io::Errno,
     net::{
         AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
         SocketType, recv, send, sendmsg, socketpair,
@@ -76,6 +77,11 @@ impl Control {
         }
     }
 
+    /// Whether anything has been ordered that ends an agent.
+    pub(super) fn has_asked(&self) -> bool {
+        self.term.load(Ordering::Acquire) || self.kill.load(Ordering::Acquire)
+    }
+
     /// Returns once when [`kill`](Self::kill) was called.
     pub(super) async fn killed(&self) {
         self.killed.notified().await;
@@ -88,8 +94,14 @@ impl Control {
     /// The next report; `None` when the shim is gone or speaks in tongues.
     pub(super) async fn report(&self) -> Option<Report> {
         let mut packet = [0; PACKET_BYTES_MAX];
-        let take = |socket: &OwnedFd| Ok(recv(socket, &mut packet[..], RecvFlags::DONTWAIT)?.1);
-        let received = self.socket.async_io(Interest::READABLE, take).await.ok()?;
+        let received =
+            self.socket.async_io(Interest::READABLE, |socket| take(socket, &mut packet)).await.ok()?;
         Report::parse(&packet[..received])
     }
+}
+
+fn take(socket: &OwnedFd, packet: &mut [u8]) -> io::Result<usize> {
+    let mut take = || recv(socket, &mut *packet, RecvFlags::DONTWAIT).map(|(_, received)| received);
+    // a shim that left with an order unread resets the line, which is told once and before its last words
+    Ok(take().or_else(|error| if error == Errno::CONNRESET { take() } else { Err(error) })?)
 }

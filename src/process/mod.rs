@@ -18,14 +18,17 @@
 compile_error!("acpvisor ends agents by means of subreapers and pidfds, which only Linux has");
 
 pub mod ancestry;
+mod birth;
 pub mod children;
 mod control;
+pub mod descriptors;
 pub mod environment;
 mod exit;
 pub mod ladder;
 mod locate;
 mod procfs;
 pub mod records;
+mod scratch;
 pub mod shim;
 pub mod spawn;
 pub mod stderr;
@@ -36,6 +39,7 @@ mod words;
 pub use children::adopt_orphans;
 pub use exit::{Exit, Status};
 pub use records::Records;
+pub use scratch::Scratch;
 pub use spawn::{Process, SpawnError, Spawned, Spec, spawn};
 pub use stderr::Tail;
 pub use watch::ExitWatch;

@@ -2,7 +2,7 @@
 //!
 //! Never signals. An [`Identity`] names one process for ever; a bare pid only while somebody keeps it from reuse.
 
-use std::{collections::BTreeSet, fs, path::Path, sync::LazyLock};
+use std::{collections::BTreeSet, fs, io::Read, path::Path, sync::LazyLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,13 +34,15 @@ pub(super) struct Stat {
     pub(super) parent: i32,
     pub(super) group: i32,
     pub(super) start: u64,
+    /// Of 2 and more, each may have children of its own.
+    pub(super) threads: u32,
     /// A zombie: only its entry is left.
     pub(super) ended: bool,
 }
 
 /// Reads the entry of a process; `None` when there is none.
 pub(super) fn stat(pid: i32) -> Option<Stat> {
-    parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    parse(&contents(&format!("/proc/{pid}/stat"))?)
 }
 
 fn parse(stat: &[u8]) -> Option<Stat> {
@@ -51,6 +53,7 @@ fn parse(stat: &[u8]) -> Option<Stat> {
     // a leader whose main thread ended shows as a zombie while its other threads run on
     let threads: u32 = field(17)?.parse().ok()?;
     Some(Stat {
+        threads,
         ended: matches!(field(0)?, "Z" | "X") && threads <= 1,
         parent: field(1)?.parse().ok()?,
         group: field(2)?.parse().ok()?,
@@ -60,36 +63,52 @@ fn parse(stat: &[u8]) -> Option<Stat> {
 
 /// The direct children of a process, zombies included.
 pub(super) fn children(pid: i32) -> Vec<i32> {
-    static LISTED: LazyLock<bool> = LazyLock::new(|| Path::new("/proc/thread-self/children").exists());
-    if *LISTED { listed_children(pid) } else { all().filter(|other| is_child(*other, pid)).collect() }
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    if *LISTED { threads.flat_map(|thread| listed(pid, thread)).collect() } else { searched(pid) }
 }
 
-fn listed_children(pid: i32) -> Vec<i32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-        .collect()
+/// Whether this kernel lists children; all do that can checkpoint processes.
+static LISTED: LazyLock<bool> = LazyLock::new(|| Path::new("/proc/thread-self/children").exists());
+
+fn listed(pid: i32, thread: i32) -> Vec<i32> {
+    let list = contents(&format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default();
+    let list = str::from_utf8(&list).unwrap_or_default();
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-fn is_child(pid: i32, parent: i32) -> bool {
-    stat(pid).is_some_and(|stat| stat.parent == parent)
+fn searched(parent: i32) -> Vec<i32> {
+    all().filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
 }
 
-/// Everything below a process, itself not included. One that moves meanwhile may be missed: look again.
+/// Reads a file of /proc with as few calls as it takes: there may be thousands to read while a tree grows.
+fn contents(path: &str) -> Option<Vec<u8>> {
+    let (mut file, mut contents, mut chunk) = (fs::File::open(path).ok()?, Vec::new(), [0; 4096]);
+    while let count @ 1.. = file.read(&mut chunk).ok()? {
+        contents.extend_from_slice(&chunk[..count]);
+    }
+    Some(contents)
+}
+
+/// Everything that runs below a process, itself not included. One that moves meanwhile may be missed: look again.
 pub(super) fn below(root: i32) -> BTreeSet<Identity> {
     let mut found = BTreeSet::new();
-    let mut parents = vec![root];
-    while let Some(parent) = parents.pop() {
-        for pid in children(parent) {
+    let mut families = vec![(root, children(root))];
+    while let Some((parent, children)) = families.pop() {
+        for pid in children {
             // the number may have changed hands since it was listed
-            let Some(stat) = stat(pid).filter(|stat| stat.parent == parent) else { continue };
+            let Some(stat) = stat(pid).filter(|stat| stat.parent == parent && !stat.ended) else { continue };
             if found.insert(Identity { pid, start: stat.start }) {
-                parents.push(pid);
+                families.push((pid, children_of(pid, stat)));
             }
         }
     }
     found
+}
+
+/// The children of a process that was just looked at: of one thread there is one list.
+pub(super) fn children_of(pid: i32, stat: Stat) -> Vec<i32> {
+    if *LISTED && stat.threads <= 1 { listed(pid, pid) } else { children(pid) }
 }
 
 /// The members of a process group.
@@ -111,7 +130,7 @@ mod tests {
     #[test]
     fn a_command_with_parentheses_does_not_shift_the_fields() {
         let line = b"42 (a) R 1 (b) S 7 42 9 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 777 0 0";
-        assert_eq!(parse(line), Some(Stat { parent: 7, group: 42, start: 777, ended: false }));
+        assert_eq!(parse(line), Some(Stat { parent: 7, group: 42, start: 777, threads: 3, ended: false }));
         assert_eq!(parse(b"42 (cut"), None);
         assert_eq!(parse(b"42 (cut) S 1"), None);
     }

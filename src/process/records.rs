@@ -174,7 +174,8 @@ fn end(record: &Record, due: Instant) -> Vec<i32> {
         }
         // the number of the group is held as long as its leader is there
         let group = record.agent.is_alive().then_some(record.agent.pid);
-        tree::kill(group, || seen.iter().copied().chain(remains(record)).collect());
+        let tops = seen.iter().copied().filter(|process| process.is_alive());
+        tree::kill(group, due, || tops.clone().chain(remains(record)).map(|process| process.pid).collect());
         thread::sleep(PAUSE);
     }
 }
@@ -243,7 +244,7 @@ mod tests {
         let reaper = thread::spawn(move || agent.wait());
         assert_eq!(records.sweep(), [Reaped::Ended { session: "s-1".to_owned(), agent: identity.pid }]);
         assert!(!reaper.join().expect("joined").expect("reaped").success());
-        assert_eq!(procfs::group(identity.pid), BTreeSet::new());
+        assert!(!procfs::group(identity.pid).into_iter().any(Identity::is_alive));
         assert_eq!(records.sweep(), []);
     }
 

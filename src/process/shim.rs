@@ -12,32 +12,28 @@
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
-    io::{self, IoSliceMut},
+    ffi::OsString,
+    io,
     mem::MaybeUninit,
-    os::{
-        fd::{AsFd, FromRawFd, OwnedFd},
-        unix::process::CommandExt,
-    },
-    process::Command,
+    os::fd::{AsFd, FromRawFd, OwnedFd},
     time::{Duration, Instant},
 };
 
 use rustix::{
-    cmsg_space,
     event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, fcntl_dupfd_cloexec, read},
-    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recv, recvmsg, send},
+    net::{RecvFlags, SendFlags, recv, send},
     process::{
-        Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, getppid,
-        set_child_subreaper, set_parent_process_death_signal, setrlimit, waitid,
+        Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, WaitStatus, getpid,
+        set_child_subreaper, wait, waitid,
     },
 };
 
 use super::{
+    birth,
     exit::Status,
     procfs, tree,
-    words::{Order, PACKET_BYTES_MAX, Report, Step},
+    words::{Order, PACKET_BYTES_MAX, Report},
 };
 
 /// First argument of a process that is a shim. Working directory, program and arguments follow; stdin is control.
@@ -47,12 +43,12 @@ pub const WORD: &str = "__shim";
 const LEFTOVERS_GRACE: Duration = Duration::from_millis(200);
 /// The same for everything, when the daemon is gone.
 const ABANDONED_GRACE: Duration = Duration::from_millis(500);
+/// What is left after this long is named to the daemon, which need not wait for it.
+const TELL_AFTER: Duration = Duration::from_secs(3);
 /// Killing goes on this long; what is left then sits in the kernel or belongs to another user.
-const KILL_MAX: Duration = Duration::from_secs(3);
-/// Longest pause between two rounds of killing.
+const KILL_MAX: Duration = Duration::from_secs(30);
+/// Between two rounds of killing, for what was killed to die.
 const KILL_PAUSE: Duration = Duration::from_millis(10);
-/// A forked child waits this long for `Go`.
-const GO_MAX: Duration = Duration::from_secs(30);
 
 /// Runs the shim if this process is one; its exit code. To be called before any thread or runtime exists.
 pub fn main() -> Option<i32> {
@@ -72,10 +68,10 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> io::Result<i32> {
     // started as /proc/self/exe it would be called `exe`; a name is for the eyes alone
     let _ = rustix::thread::set_name(c"acpvisor-shim");
     let signals = take_signals()?;
-    let ends = receive_ends(&control)?;
+    let ends = birth::receive_ends(&control)?;
     let mut next = || arguments.next().ok_or(io::ErrorKind::InvalidInput);
     let (cwd, program) = (next()?, next()?);
-    match start(&control, ends, &cwd, &program, arguments) {
+    match birth::start(&control, ends, &cwd, &program, arguments) {
         Ok(agent) => Ok(Shim::new(control, signals, agent).attend()),
         Err((step, error)) => {
             say(&control, &Report::Failed(step, error.raw_os_error().unwrap_or(libc::EINVAL)));
@@ -107,86 +103,13 @@ fn take_signals() -> io::Result<OwnedFd> {
     }
 }
 
-/// Waits for `Begin` and takes the agent's ends of stdin, stdout and stderr out of it.
-fn receive_ends(control: &OwnedFd) -> io::Result<[OwnedFd; 3]> {
-    let mut packet = [0; PACKET_BYTES_MAX];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(3))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received =
-        recvmsg(control, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
-    let mut ends = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            ends.extend(rights);
-        }
-    }
-    match Order::parse(&packet[..received]) {
-        Some(Order::Begin) => ends.try_into().map_err(|_| io::ErrorKind::InvalidData.into()),
-        _ => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
-}
-
-/// Forks the agent, which says who it is and becomes the program on `Go`. Our copies of its pipes end here.
-fn start(
-    control: &OwnedFd,
-    [stdin, stdout, stderr]: [OwnedFd; 3],
-    cwd: &OsStr,
-    program: &OsStr,
-    arguments: impl Iterator<Item = OsString>,
-) -> Result<Pid, (Step, io::Error)> {
-    env::set_current_dir(cwd).map_err(|error| (Step::Cwd, error))?;
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
-    let (shim, words) = (getpid(), control.try_clone().map_err(|error| (Step::Run, error))?);
-    // SAFETY: the shim has one thread, so the forked child may do whatever the shim may.
-    unsafe { command.pre_exec(move || become_agent(shim, &words)) };
-    let child = command.spawn().map_err(|error| (Step::Run, error))?;
-    // a shim must not keep a directory busy that its agent has left
-    let _ = env::set_current_dir("/");
-    say(control, &Report::Running);
-    Ok(Pid::from_raw(child.id().cast_signed()).expect("a child has a number"))
-}
-
-/// In the forked child: a clean process that dies with its shim, known to the daemon, waiting for `Go`.
-fn become_agent(shim: Pid, control: &OwnedFd) -> io::Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    if getppid() != Some(shim) {
-        return Err(Errno::SRCH.into());
-    }
-    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-    reset_signals();
-    say(control, &Report::Waiting(getpid().as_raw_nonzero().get()));
-    let mut watched = [PollFd::new(control, PollFlags::IN)];
-    if poll(&mut watched, Some(&timespec(GO_MAX)))? == 0 {
-        return Err(Errno::TIMEDOUT.into());
-    }
-    match listen(control) {
-        Some(Order::Go) => Ok(()),
-        _ => Err(Errno::CANCELED.into()),
-    }
-}
-
-/// Undoes what the daemon ignores and the shim blocks.
-fn reset_signals() {
-    let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: default dispositions refer to no code, and the set is written before it is read. The numbers that
-    // cannot be changed are refused, which is as good.
-    unsafe {
-        for signal in 1..=64 {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-        libc::sigemptyset(none.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
-    }
-}
-
 /// Tells the daemon. If it is gone nobody need know.
-fn say(control: &OwnedFd, report: &Report) {
+pub(super) fn say(control: &OwnedFd, report: &Report) {
     let _ = send(control, report.packet().as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
 /// The order that has come; `None` when the daemon is gone or the packet is no order.
-fn listen(control: &OwnedFd) -> Option<Order> {
+pub(super) fn listen(control: &OwnedFd) -> Option<Order> {
     let mut packet = [0; PACKET_BYTES_MAX];
     let (_, received) = recv(control, &mut packet[..], RecvFlags::DONTWAIT).ok()?;
     Order::parse(&packet[..received])
@@ -228,16 +151,17 @@ impl Shim {
         if !grace.is_zero() {
             self.term_all(grace);
         }
-        let left = self.kill_all();
-        let report = if left.is_empty() { Report::Gone } else { Report::Left(left) };
-        say(&self.control, &report);
-        i32::from(report != Report::Gone)
+        let is_gone = self.kill_all();
+        if is_gone {
+            say(&self.control, &Report::Gone);
+        }
+        i32::from(!is_gone)
     }
 
     /// Until something ends the agent: how long it then has between TERM and KILL.
     fn stand_by(&mut self) -> Duration {
         loop {
-            self.adopted();
+            self.reap_adopted();
             if self.leader_ended() {
                 return LEFTOVERS_GRACE;
             }
@@ -277,17 +201,37 @@ impl Shim {
         }
     }
 
-    /// Kills until nothing is left below us: who is left when the bound is over.
-    fn kill_all(&mut self) -> Vec<i32> {
-        let bound = Instant::now() + KILL_MAX;
-        while !(self.is_alone() && self.has_no_child()) {
-            if Instant::now() >= bound {
-                return procfs::below(self.me).into_iter().map(|process| process.pid).collect();
-            }
-            tree::kill((!self.reaped).then(|| self.group()), || procfs::below(self.me));
-            self.event(Some(Instant::now() + KILL_PAUSE));
+    /// Kills until nothing is left below us; false when the bound is over.
+    fn kill_all(&mut self) -> bool {
+        let start = Instant::now();
+        let (mut tell_at, kill_until) = (Some(start + TELL_AFTER), start + KILL_MAX);
+        if self.is_alone() && !self.reap_all() {
+            return true;
         }
-        Vec::new()
+        loop {
+            tree::kill((!self.reaped).then(|| self.group()), kill_until, || procfs::children(self.me));
+            if !self.let_die() {
+                return true;
+            }
+            if tell_at.take_if(|at| Instant::now() >= *at).is_some() {
+                let left = procfs::below(self.me).into_iter().map(|process| process.pid);
+                say(&self.control, &Report::Left(left.collect()));
+            }
+            if Instant::now() >= kill_until {
+                return false;
+            }
+        }
+    }
+
+    /// Reaps what dies within the pause; whether any child remains.
+    fn let_die(&mut self) -> bool {
+        let due = Instant::now() + KILL_PAUSE;
+        while self.reap_all() {
+            if Instant::now() >= due || matches!(self.event(Some(due)), Event::Due) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Nothing is left but the unreaped leader, as far as /proc shows.
@@ -295,12 +239,34 @@ impl Shim {
         self.leader_ended() && self.adopted().is_empty()
     }
 
-    /// Reaps the leader, which frees the number of its group, and asks the kernel: it knows, /proc may be late.
-    fn has_no_child(&mut self) -> bool {
-        tree::reap(self.group());
+    /// Reaps whoever has ended, the leader too, which frees the number of its group; whether any child remains.
+    /// The kernel's word: what has no child has nothing below it.
+    fn reap_all(&mut self) -> bool {
+        self.leader_ended();
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.agent => self.release(status),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(Errno::INTR) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// The leader is reaped, and had not been seen to end before.
+    fn release(&mut self, status: WaitStatus) {
         self.reaped = true;
-        let any = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
-        matches!(any, Err(Errno::CHILD))
+        if !self.ended {
+            let signal = status.terminating_signal().map(Status::Signal);
+            self.tell_end(status.exit_status().map(Status::Code).or(signal).unwrap_or(Status::Unknown));
+        }
+    }
+
+    /// Reaps the adopted that have ended, as long as the leader has not: a zombie that stays hides the later ones.
+    fn reap_adopted(&self) {
+        while let Some(pid) = ended_child().filter(|pid| *pid != self.group()) {
+            tree::reap(pid);
+        }
     }
 
     /// The children besides the leader that still run; those that do not are reaped.
@@ -318,10 +284,14 @@ impl Shim {
                 Ok(Some(found)) => status(&found),
                 Err(_) => Status::Unknown,
             };
-            self.ended = true;
-            say(&self.control, &Report::Exited { status, asked: self.asked });
+            self.tell_end(status);
         }
         true
+    }
+
+    fn tell_end(&mut self, status: Status) {
+        self.ended = true;
+        say(&self.control, &Report::Exited { status, asked: self.asked });
     }
 
     fn event(&mut self, due: Option<Instant>) -> Event {
@@ -351,12 +321,24 @@ impl Shim {
     }
 }
 
+/// A child that has ended, left as it is.
+fn ended_child() -> Option<i32> {
+    let mut found = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let look = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: all zeroes is a siginfo, with the number 0 that stands for nobody, and the kernel fills in the rest.
+    let pid = unsafe {
+        libc::waitid(libc::P_ALL, 0, found.as_mut_ptr(), look);
+        found.assume_init().si_pid()
+    };
+    (pid > 0).then_some(pid)
+}
+
 fn status(found: &WaitIdStatus) -> Status {
     let signal = found.terminating_signal().map(Status::Signal);
     found.exit_status().map(Status::Code).or(signal).unwrap_or(Status::Unknown)
 }
 
-fn timespec(duration: Duration) -> Timespec {
+pub(super) fn timespec(duration: Duration) -> Timespec {
     let tv_sec = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     Timespec { tv_sec, tv_nsec: duration.subsec_nanos().into() }
 }

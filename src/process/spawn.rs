@@ -1,6 +1,6 @@
 //! Starts an agent under a shim and hands out its pipes, the handle that ends it and the news of its end.
 //!
-//! Owns nothing afterwards: [`watch`](super::watch) does. Never uses `pre_exec`, which would copy the page tables of
+//! Owns nothing afterwards: the watch does. Never uses `pre_exec`, which would copy the page tables of
 //! the daemon. The invariant: whatever has been started ends when its [`Process`] is dropped (R211).
 
 use std::{
@@ -171,7 +171,13 @@ pub async fn spawn(spec: Spec) -> Result<Spawned, SpawnError> {
     let (started, start) = oneshot::channel();
     let tether = Tether(control.clone());
     let exit = Watch::start(subject, control, child, shim, started);
-    let agent = start.await.unwrap_or(Err(SpawnError::Mute { program }))?;
+    let agent = match start.await.unwrap_or(Err(SpawnError::Mute { program })) {
+        Ok(agent) => agent,
+        Err(error) => {
+            exit.wait().await;
+            return Err(error);
+        }
+    };
     let Ends { stdin, stdout, stderr } = ours;
     Ok(Spawned { stdin, stdout, stderr: Tail::of(stderr), process: Process { agent, shim, tether }, exit })
 }
@@ -200,7 +206,11 @@ fn launch(spec: Spec) -> Result<Launched, SpawnError> {
     let (control, end) = Control::pair().map_err(failed)?;
     let child = children::start(&mut command(&spec, &program, end)).map_err(failed)?;
     let shim = child.0.id().map_or(0, u32::cast_signed);
-    control.begin(theirs.each_ref().map(OwnedFd::as_fd)).map_err(failed)?;
+    match control.begin(theirs.each_ref().map(OwnedFd::as_fd)) {
+        // a shim that is dead already is found so by its watch
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(failed(error)),
+        _ => {}
+    }
     let Spec { cwd, session, records, .. } = spec;
     Ok(Launched { ours, control, child, shim, subject: Subject { session, program, cwd, records } })
 }

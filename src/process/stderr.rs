@@ -106,8 +106,9 @@ impl Kept {
         let (bytes, is_cut) = self.newest();
         let text = String::from_utf8_lossy(skip_partial(bytes, is_cut));
         // replacement characters are longer than what they replace
-        let mut text =
-            text[text.ceil_char_boundary(text.len().saturating_sub(STDERR_TAIL_BYTES))..].to_owned();
+        let surplus = text.len().saturating_sub(STDERR_TAIL_BYTES);
+        let start = (surplus..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+        let mut text = text[start..].to_owned();
         if is_cut {
             text.push_str(TRUNCATION_MARK);
         }

@@ -5,6 +5,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     process::Child,
     sync::{oneshot, watch},
@@ -15,6 +16,7 @@ use super::{
     Exit, Records, Status,
     children::{self, Known},
     control::Control,
+    descriptors,
     procfs::Identity,
     records::Entry,
     spawn::SpawnError,
@@ -25,9 +27,11 @@ use crate::limits::REAP_MS_MAX;
 
 /// From the birth of a shim to a program that runs.
 const START_MAX: Duration = Duration::from_secs(10);
-/// From the order to kill, or from the end of the leader, to the proof. Longer than the shim's own bounds.
+/// From the order to kill, or from the end of the leader, to the proof, or else to the news that there is none.
 const PROOF_MAX: Duration = Duration::from_secs(4);
-/// The same when the daemon has to do it without the shim.
+/// How much longer the shim is left to it. More than its own bound.
+const FOLLOW_MAX: Duration = Duration::from_secs(35);
+/// Bound on ending what a shim stood over without it.
 const ORPHANS_MAX: Duration = Duration::from_secs(2);
 const REAP_MAX: Duration = Duration::from_millis(REAP_MS_MAX);
 
@@ -76,7 +80,8 @@ pub(super) struct Watch {
     subject: Subject,
     control: Arc<Control>,
     child: Child,
-    known: Known,
+    /// Until the shim is reaped.
+    _known: Known,
     shim: i32,
     started: Option<Started>,
     agent: Option<Identity>,
@@ -91,7 +96,6 @@ pub(super) struct Watch {
 #[must_use]
 enum Proof {
     Gone,
-    Left(Vec<i32>),
     /// The shim is dead or mute: the daemon has to end what it stood over.
     Lost,
 }
@@ -109,30 +113,38 @@ impl Watch {
         let due = Some(Instant::now() + START_MAX);
         let (started, status) = (Some(started), Status::Unknown);
         let (agent, entry, by_us) = (None, None, false);
-        let watch_task =
-            Self { subject, control, child, known, shim, started, agent, entry, due, status, by_us, news };
+        let watch_task = Self {
+            subject,
+            control,
+            child,
+            _known: known,
+            shim,
+            started,
+            agent,
+            entry,
+            due,
+            status,
+            by_us,
+            news,
+        };
         tokio::spawn(watch_task.run());
         ExitWatch(watch)
     }
 
     async fn run(mut self) {
         let proof = self.follow().await;
-        self.settle(SpawnError::Mute { program: self.subject.program.clone() });
         let unproved = match proof {
             Proof::Gone => None,
-            Proof::Left(pids) => Some(format!("processes {pids:?} could not be killed")),
             Proof::Lost => self.end_without_shim().await,
         };
-        let unreaped = self.reap().await;
-        let unproved = unproved.or(unreaped);
+        let unproved = unproved.or(self.reap().await);
         if unproved.is_none()
             && let Some(entry) = self.entry.take()
         {
             entry.remove();
         }
-        drop(self.known);
-        let exit = Exit { status: self.status, by_us: self.by_us, unproved };
-        self.news.send_modify(|news| news.exit = Some(exit));
+        self.publish(unproved);
+        self.settle(SpawnError::Mute { program: self.subject.program.clone() });
     }
 
     async fn follow(&mut self) -> Proof {
@@ -140,8 +152,10 @@ impl Watch {
             let due = self.due;
             let report = tokio::select! {
                 report = self.control.report() => report,
-                () = self.control.killed() => { self.hurry(); continue }
-                () = until(due) => None,
+                () = self.control.killed() => { self.wake(); continue }
+                () = until(due) => {
+                    if self.is_given_up() { None } else { continue }
+                }
             };
             let Some(report) = report else { return Proof::Lost };
             match report {
@@ -150,15 +164,57 @@ impl Watch {
                 Report::Failed(step, errno) => return self.failed(step, errno),
                 Report::Exited { status, asked } => self.exited(status, asked),
                 Report::Gone => return Proof::Gone,
-                Report::Left(pids) => return Proof::Left(pids),
+                Report::Left(pids) => self.go_on(format!("processes {pids:?} are still being killed")),
             }
         }
     }
 
+    /// The order to kill was given. An agent may have stopped its shim, which then has to hear it.
+    fn wake(&mut self) {
+        if let Some(shim) = Pid::from_raw(self.shim) {
+            // the number is held: nobody has reaped the shim
+            let _ = kill_process(shim, Signal::CONT);
+        }
+        self.hurry();
+    }
+
     /// The end has begun: the proof is due.
     fn hurry(&mut self) {
+        if self.is_told() {
+            return;
+        }
         let due = Instant::now() + PROOF_MAX;
         self.due = Some(self.due.filter(|_| self.started.is_none()).map_or(due, |earlier| earlier.min(due)));
+    }
+
+    fn is_told(&self) -> bool {
+        self.news.borrow().exit.is_some()
+    }
+
+    /// Time is over. Whether the shim is taken for mute, or may go on with an agent that runs and takes long to end.
+    fn is_given_up(&mut self) -> bool {
+        if self.started.is_some() || self.is_told() {
+            return true;
+        }
+        self.go_on(format!("its processes below shim {} are still being killed", self.shim));
+        false
+    }
+
+    /// There is no proof yet, which is news; the shim goes on.
+    fn go_on(&mut self, unproved: String) {
+        self.publish(Some(unproved));
+        self.due = Some(Instant::now() + FOLLOW_MAX);
+    }
+
+    /// Tells the end, once.
+    fn publish(&self, unproved: Option<String>) {
+        let by_us = self.by_us || (self.status == Status::Unknown && self.control.has_asked());
+        let exit = Exit { status: self.status, by_us, unproved };
+        self.news.send_if_modified(|news| {
+            let is_news = news.exit.is_none();
+            news.exit.get_or_insert(exit);
+            is_news
+        });
     }
 
     /// Writes down who waits for `Go`, then gives it: no instant of a spawn is unowned (R210).
@@ -166,6 +222,7 @@ impl Watch {
         match self.record(pid).await {
             Ok(entry) => {
                 self.entry = Some(entry);
+                descriptors::restore(pid);
                 self.control.go();
             }
             Err(source) => {
@@ -217,16 +274,14 @@ impl Watch {
 
     /// Somebody killed or stopped the shim. What it stood over comes to the daemon, which ends it.
     async fn end_without_shim(&mut self) -> Option<String> {
+        // the group is found while its leader is not reaped, which is so until the sweep
+        if let Some(agent) = self.agent.filter(|agent| Identity::of(agent.pid) == Some(*agent)) {
+            tree::signal_group(agent.pid, Signal::KILL);
+        }
         let _ = self.child.start_kill();
-        let agent = self.agent;
-        let swept = tokio::task::spawn_blocking(move || {
-            // the agent dies with its shim, and its group is found while the leader is not reaped
-            if let Some(agent) = agent.filter(|agent| Identity::of(agent.pid) == Some(*agent)) {
-                tree::signal_group(agent.pid, rustix::process::Signal::KILL);
-            }
-            children::end_orphans(ORPHANS_MAX)
-        });
-        match swept.await {
+        // what is below a shim comes to us when it dies, not before
+        self.reap().await;
+        match tokio::task::spawn_blocking(|| children::end_orphans(ORPHANS_MAX)).await {
             Ok(Some(left)) if left.is_empty() => None,
             Ok(Some(left)) => Some(format!("the shim was killed and processes {left:?} would not end")),
             Ok(None) => Some("the shim was killed, and this process adopts no orphans".to_owned()),

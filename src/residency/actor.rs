@@ -41,11 +41,6 @@ impl Slot {
         let _ = self.residency.cast(Msg::Commit(self.session.clone()));
     }
 
-    /// Gives it back before its holder is quite gone: what it stood for is. Dropping it later changes nothing.
-    pub fn release(&self) {
-        let _ = self.residency.cast(Msg::Release(self.session.clone()));
-    }
-
     /// Its disposal could not be proved complete: the slot stays charged (R67).
     pub fn stick(&self) {
         let _ = self.residency.cast(Msg::Stick(self.session.clone()));
@@ -54,7 +49,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.release();
+        let _ = self.residency.cast(Msg::Release(self.session.clone()));
     }
 }
 

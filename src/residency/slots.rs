@@ -46,11 +46,6 @@ impl Slots {
         Self { limit, taken: HashMap::new() }
     }
 
-    /// How many there are.
-    pub fn limit(&self) -> usize {
-        self.limit
-    }
-
     /// Takes one, for a session that is being set up.
     pub fn reserve(&mut self, session: &SessionId) -> Result<(), Refusal> {
         if self.taken.contains_key(session) {

@@ -1,6 +1,12 @@
 //! The mailbox of a session.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, DerivedActorRef, SpawnErr, SupervisionEvent};
 use serde_json::value::RawValue;
@@ -8,6 +14,7 @@ use tokio::sync::oneshot;
 
 use super::{
     ending::Ending,
+    health::Health,
     ledger::{Ledger, Side},
     route::Services,
     setup::Setup,
@@ -20,7 +27,7 @@ use crate::{
     id::{Address, Generation, SessionId, Token},
     ingress::Held,
     peer,
-    process::Records,
+    process::{Records, Scratch},
     residency::Slot,
     store,
     supervisor::Verdict,
@@ -36,6 +43,8 @@ pub struct Shared {
     pub limits: Limits,
     /// Where processes are recorded.
     pub records: Records,
+    /// Homes of sessions whose agent wants a scratch one.
+    pub homes: PathBuf,
     /// For lines of peers that are larger than a window.
     pub large: Large,
     /// Remembers sessions.
@@ -60,6 +69,8 @@ pub struct Order {
     pub capabilities: Object,
     /// The last `authenticate` that succeeded on the connection (R18).
     pub authenticated: Option<Frame>,
+    /// Why the program is not started just now; a session that lives can be had all the same (R227).
+    pub held_back: Option<RpcError>,
     /// A session that is to be taken up again.
     pub resume: Option<store::Row>,
     /// The requests that it is wanted for.
@@ -68,8 +79,15 @@ pub struct Order {
     pub opened: Option<oneshot::Sender<()>>,
     /// Stands for program, arguments, environment and client capabilities (R14).
     pub learnt_key: u64,
+}
+
+impl Order {
     /// Stands for agent and directory (R227).
-    pub program_key: u64,
+    pub fn program(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.name, &self.cwd).hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// What a session tells the berths.
@@ -159,9 +177,20 @@ pub struct State {
     pub(super) stage: Stage,
     pub(super) generation: Generation,
     pub(super) peer: Option<Link>,
+    /// Processes that were told to go and are not proved gone.
+    pub(super) leaving: Vec<Generation>,
+    /// A new process waits for that.
+    pub(super) start_waits: bool,
     pub(super) ledger: Ledger,
     pub(super) turn: Turn,
     pub(super) tools: Tools,
+    /// The home of its own, when its agent wants one (R234).
+    pub(super) scratch: Option<Arc<Scratch>>,
+    pub(super) health: Health,
+    /// Prompts that the present process answered.
+    pub(super) answered: u64,
+    /// The peer is sick: it is replaced when its turn is over.
+    pub(super) recycle: bool,
     /// The request that opens the session, while it is open.
     pub(super) setup: Option<Setup>,
     /// Requests that wait for the process.
@@ -182,7 +211,9 @@ pub struct State {
     pub(super) card: Arc<Card>,
     published: Published,
     _listing: Listing,
-    pub(super) slot: Slot,
+    pub(super) slot: Option<Slot>,
+    /// Said when it is gone: who hears of a failure may try again at once (R59).
+    pub(super) last_answers: Vec<(Token, Frame)>,
     _tomb: Tomb,
 }
 
@@ -217,9 +248,15 @@ impl Actor for Session {
             stage: Stage::Starting,
             generation: 0,
             peer: None,
+            leaving: Vec::new(),
+            start_waits: false,
             ledger: Ledger::default(),
             turn: Turn::default(),
             tools: Tools::default(),
+            scratch: None,
+            health: Health::default(),
+            answered: 0,
+            recycle: false,
             setup: None,
             early: Vec::new(),
             unsent: None,
@@ -232,7 +269,8 @@ impl Actor for Session {
             card,
             published: Published::default(),
             _listing: listing,
-            slot: args.slot,
+            slot: Some(args.slot),
+            last_answers: Vec::new(),
             _tomb: args.tomb,
         };
         state.publish();
@@ -241,7 +279,7 @@ impl Actor for Session {
 
     async fn post_start(&self, _: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
         let first = std::mem::take(&mut state.order.first);
-        state.from_host(first, Credit::none());
+        state.host_lines(first, Credit::none());
         state.start_peer().await?;
         Ok(())
     }

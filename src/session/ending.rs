@@ -5,12 +5,28 @@
 
 use std::time::Duration;
 
-use super::actor::{Stage, State};
+use serde_json::json;
+
+use super::{
+    actor::{Stage, State},
+    ledger::{Kind, Side},
+    prompts::withdrawal,
+};
 use crate::{
     limits::{STOP_CANCEL_GRACE_MS, STOP_MS_MAX},
     peer::{self, Death},
-    wire::{Call, Loss, RpcError},
+    residency::Slot,
+    wire::{Call, Envelope, Frame, Loss, RpcError, credit::Credit},
 };
+
+/// What a peer hears to what it asks while its session ends.
+pub(super) fn ending_answer(kind: Kind) -> Frame {
+    match kind {
+        Kind::Permission => Frame::result(&json!({ "outcome": { "outcome": "cancelled" } })),
+        Kind::Elicitation => Frame::result(&json!({ "action": "cancel" })),
+        _ => Frame::error(&RpcError::internal("the session is ending")),
+    }
+}
 
 /// Why a session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,16 +100,16 @@ impl State {
     fn begin_end(&mut self, reason: Reason) {
         tracing::info!(session = %self.order.id, ?reason, "session ends");
         self.stage = Stage::Ending;
+        self.tell_of_end(reason);
         let error = RpcError::internal("the session was closed");
-        for token in self.setup.take().and_then(|s| s.token) {
+        let opening = self.setup.take().and_then(|setup| setup.token);
+        for token in opening.into_iter().chain(self.take_early()) {
             self.refuse_host(token, &error);
         }
-        for envelope in std::mem::take(&mut self.early) {
-            if let Call::Request(token) = envelope.call {
-                self.refuse_host(token, &error);
-            }
-        }
         self.cancel();
+        if matches!(reason, Reason::HostLost(_)) {
+            self.answer_for_host();
+        }
         if self.turn.is_active() {
             let grace = self.ending.map_or(Duration::ZERO, |e| e.cancel_grace);
             self.cancel_later(grace.min(Duration::from_millis(self.shared.limits.cancel_grace_ms)));
@@ -102,17 +118,55 @@ impl State {
         }
     }
 
+    /// A host that did not end the session itself hears who did (R41, R86).
+    fn tell_of_end(&self, reason: Reason) {
+        let why = match reason {
+            Reason::HostLost(Loss::Replaced) => "another connection took the session over",
+            Reason::Operator | Reason::Killed => "the operator ended the session",
+            Reason::HostLost(_) | Reason::Closed | Reason::Unused | Reason::Failed => return,
+        };
+        if self.opened.is_some() {
+            self.notice(&json!({ "detached": { "reason": why } }));
+        }
+    }
+
     /// Nothing runs any more: the process goes.
     pub(super) fn turn_settled(&mut self) {
+        self.answer_for_host();
         self.bereaved(&RpcError::internal("the session was closed"));
         self.end_peer();
     }
 
+    /// The host answers nothing any more: the peer hears so of everything it asked.
+    fn answer_for_host(&mut self) {
+        let asked = self.ledger.take(|open| open.side == Side::Peer);
+        let mut back = Vec::with_capacity(asked.len());
+        for (ours, open) in asked {
+            let answer = Envelope::new(Call::Response(open.token), ending_answer(open.kind));
+            self.to_peer(vec![answer], Credit::none());
+            back.push(withdrawal(ours));
+        }
+        self.to_host(back, Credit::none());
+    }
+
     fn end_peer(&mut self) {
-        let Some(peer) = &self.peer else { return self.me.stop(Some("ended".to_owned())) };
+        let Some(peer) = &self.peer else {
+            if self.leaving.is_empty() {
+                self.leave();
+            }
+            return;
+        };
         let configured = Duration::from_millis(self.order.agent.stop_grace_ms);
         let grace = self.ending.and_then(|e| e.stop_grace).map_or(configured, |g| g.min(configured));
         let _ = peer.actor.cast(peer::Msg::End(grace));
+    }
+
+    /// The process is gone.
+    pub(super) fn gone(&mut self, death: &Death) {
+        self.note_unproved(death);
+        if self.leaving.is_empty() {
+            self.leave();
+        }
     }
 
     /// A process that could not be proved gone keeps the slot of its session (R67, R279).
@@ -120,7 +174,16 @@ impl State {
         if let Some(unproved) = death.exit.as_ref().and_then(|e| e.unproved.as_ref()) {
             tracing::warn!(session = %self.order.id, unproved, "the end of the peer could not be proved");
             self.card.set("unproved", unproved.as_str());
-            self.slot.stick();
+            self.slot.iter().for_each(Slot::stick);
         }
+    }
+
+    /// The slot is free before the last answers are said.
+    fn leave(&mut self) {
+        self.slot = None;
+        for (token, answer) in std::mem::take(&mut self.last_answers) {
+            self.answer_host(token, answer);
+        }
+        self.me.stop(Some("ended".to_owned()));
     }
 }

@@ -94,7 +94,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// HOUSE law 5: a request is answered once; the second answer finds nothing.
+    /// Law 5: a request is answered once; the second answer finds nothing.
     #[test]
     fn a_request_is_taken_out_once() {
         let mut l = Ledger::default();

@@ -11,6 +11,7 @@
 mod actor;
 mod capabilities;
 mod ending;
+mod health;
 mod ledger;
 mod prompts;
 mod relay;

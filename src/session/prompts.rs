@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     id::Token,
+    peer::{can_load, can_resume},
     wire::{Call, Envelope, Frame, RpcError, credit::Credit, frame::Class, patch::Object},
 };
 
@@ -61,6 +62,7 @@ impl State {
     pub(super) fn prompt_answered(&mut self, answer: Frame) -> Vec<Envelope> {
         let mut lines = self.withdraw_questions();
         if let Some(ended) = self.turn.end() {
+            self.examine(&ended, &answer);
             lines.extend(self.last_lines(&ended, answer));
         }
         lines
@@ -75,12 +77,28 @@ impl State {
 
     /// A prompt that waited is the turn now.
     pub(super) fn next_turn(&mut self) {
+        if std::mem::take(&mut self.recycle) {
+            self.forsake_peer("it is sick and is replaced");
+        }
         if self.is_ending() {
             if !self.turn.is_active() {
                 self.turn_settled();
             }
         } else if let Some(prompt) = self.turn.next_prompt() {
             self.start_turn(prompt, Credit::none());
+        }
+    }
+
+    /// A peer that is sick is replaced before the next prompt, when a new process can take the session up (R227).
+    fn examine(&mut self, ended: &Ended, answer: &Frame) {
+        let Some(sickness) = self.health.turn_ended(answer, ended.cancelled) else { return };
+        let restores =
+            self.peer.as_ref().and_then(|p| p.answer.as_ref()).is_some_and(|a| can_resume(a) || can_load(a));
+        tracing::warn!(session = %self.order.id, ?sickness, restores, "peer is sick");
+        self.card
+            .set(sickness.word(), self.card.get(sickness.word()).and_then(|n| n.as_u64()).unwrap_or(0) + 1);
+        if restores && !self.is_ending() {
+            self.recycle = true;
         }
     }
 

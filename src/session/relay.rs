@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde_json::{json, value::RawValue};
 
 use super::{
-    actor::{Stage, State},
-    ending::Ending,
+    actor::{Msg, Stage, State},
+    ending::{Ending, ending_answer},
     ledger::{Kind, Open, Side},
     prompts::withdrawal,
     route::Route,
@@ -14,6 +14,7 @@ use crate::{
     id::{Generation, Token},
     limits::{OPEN_PEER_REQUESTS_MAX, QUEUE_BYTES_MAX},
     peer::{self, Cause, Death},
+    supervisor::Verdict,
     wire::{
         Call, Envelope, Frame, Letter, Method, RpcError, Word, credit::Credit, frame::Class, patch::Object,
     },
@@ -22,7 +23,7 @@ use crate::{
 impl State {
     pub(super) fn post(&mut self, letter: Letter) {
         match letter {
-            Letter::Lines { envelopes, credit, .. } => self.from_host(envelopes, credit),
+            Letter::Lines { envelopes, credit, .. } => self.host_lines(envelopes, credit),
             Letter::Word { word: Word::HostLost(loss), .. } => self.end(Ending::host_lost(loss)),
             Letter::Word { word: Word::Cancel, .. } => self.cancel(),
             Letter::Word { .. } => {}
@@ -30,7 +31,7 @@ impl State {
     }
 
     /// Lines of the host.
-    pub(super) fn from_host(&mut self, envelopes: Vec<Envelope>, mut credit: Credit) {
+    pub(super) fn host_lines(&mut self, envelopes: Vec<Envelope>, mut credit: Credit) {
         for envelope in envelopes {
             crate::fault::strike("session", envelope.frame.line());
             let part = credit.split(1, envelope.frame.line().len());
@@ -48,8 +49,15 @@ impl State {
     fn host_asks(&mut self, token: Token, method: Method, envelope: Envelope, credit: Credit) {
         match (method, self.stage) {
             (_, Stage::Ending) => self.refuse_host(token, &RpcError::unknown_session(self.order.id.as_str())),
+            (_, Stage::Live) if self.names_a_child(&envelope.frame) => {
+                self.carry_to_peer(token, method, envelope, credit);
+            }
             (Method::SessionPrompt, _) => self.prompt(token, envelope.frame, credit),
             (_, Stage::Starting) => self.wait_for_peer(token, envelope),
+            // The new process does not know the session yet, by whatever name.
+            (_, Stage::Opening) if !envelope.frame.sessions().is_empty() => {
+                self.wait_for_peer(token, envelope)
+            }
             (Method::Initialize, _) => self.answer_initialize(token),
             (Method::SessionNew | Method::SessionResume, Stage::Warm) => self.wanted(token, &envelope.frame),
             (Method::SessionResume, Stage::Live) => self.answer_resumed(token),
@@ -98,6 +106,9 @@ impl State {
         if open.side != Side::Peer {
             return;
         }
+        if open.kind == Kind::Permission {
+            self.health.saw_decision();
+        }
         if open.kind == Kind::TerminalCreate {
             self.note_terminal(&frame);
         }
@@ -106,39 +117,55 @@ impl State {
 
     fn host_says(&mut self, method: Method, envelope: Envelope, credit: Credit) {
         match method {
-            Method::SessionCancel => self.cancel(),
-            Method::CancelRequest => envelope.about.into_iter().for_each(|token| self.host_withdraws(token)),
+            // A child is its peer's to cancel; ours is the turn (R276).
+            Method::SessionCancel if !self.names_a_child(&envelope.frame) => self.cancel(),
+            Method::CancelRequest => self.host_withdraws(envelope),
             _ if self.stage == Stage::Live => self.to_peer(vec![envelope], credit),
             _ => {}
         }
     }
 
+    /// Only our own id stays marked for splicing; a child's does not, but it is named all the same.
+    fn names_a_child(&self, frame: &Frame) -> bool {
+        frame.sessions().is_empty()
+            && frame.member("params").is_some_and(|p| Object::of(p.get()).marks("sessionId"))
+    }
+
     /// `$/cancel_request` of the host: a prompt that waits is taken back, anything else is the peer's to decide
     /// (R72).
-    fn host_withdraws(&mut self, token: Token) {
+    fn host_withdraws(&mut self, envelope: Envelope) {
+        let Some(token) = envelope.about else { return };
         if self.turn.withdraw(token) {
             return self.refuse_host(token, &RpcError::cancelled());
         }
+        if self.unsent.take_if(|prompt| prompt.token == token).is_some() {
+            return self.finish_turn(Frame::error(&RpcError::cancelled()));
+        }
         if let Some(ours) = self.ledger.find(Side::Host, token) {
-            self.to_peer(vec![withdrawal(ours)], Credit::none());
+            self.to_peer(vec![Envelope { about: Some(ours), ..envelope }], Credit::none());
         }
     }
 
     pub(super) fn peer_event(&mut self, generation: Generation, event: peer::Event) {
+        if let peer::Event::Down(death) = &event
+            && self.leaving.contains(&generation)
+        {
+            return self.left(generation, death);
+        }
         // What a process of before says is nobody's.
         if generation != self.generation || self.peer.is_none() {
             return;
         }
         match event {
-            peer::Event::Lines(envelopes, credit) => self.from_peer(envelopes, credit),
+            peer::Event::Lines(envelopes, credit) => self.peer_lines(envelopes, credit),
             peer::Event::Ready(answer) => self.ready(answer),
             peer::Event::Refused(ours) => self.not_sent(ours),
-            peer::Event::Down(death) => self.peer_down(&death),
+            peer::Event::Down(death) => self.peer_down(*death),
         }
     }
 
     /// Lines of the peer: what goes to the host leaves in one piece, in the order it came.
-    fn from_peer(&mut self, envelopes: Vec<Envelope>, credit: Credit) {
+    fn peer_lines(&mut self, envelopes: Vec<Envelope>, credit: Credit) {
         let mut out = Vec::with_capacity(envelopes.len());
         let mut turn_ended = false;
         for envelope in envelopes {
@@ -156,6 +183,7 @@ impl State {
 
     fn peer_says(&mut self, envelope: Envelope) -> Option<Envelope> {
         self.tools.note(&envelope.frame);
+        self.health.saw_update();
         // What comes once the session is on its way out reaches nobody (R204).
         if self.is_ending() || self.swallows() {
             return None;
@@ -171,7 +199,7 @@ impl State {
     fn peer_asks(&mut self, token: Token, envelope: Envelope) -> Option<Envelope> {
         let Class::Request(method) = envelope.frame.class() else { return None };
         let refusal = match self.services.route(method, &envelope.frame) {
-            Route::Host(_) if self.is_ending() => ending_answer(method),
+            Route::Host(kind) if self.is_ending() => ending_answer(kind),
             Route::Host(kind) => return Some(self.carry_to_host(token, kind, envelope)),
             Route::Refuse(error) => Frame::error(&error),
         };
@@ -196,6 +224,7 @@ impl State {
         };
         match open {
             Open { kind: Kind::Prompt, .. } => {
+                self.answered += 1;
                 out.extend(self.prompt_answered(frame));
                 return true;
             }
@@ -232,21 +261,42 @@ impl State {
         }
     }
 
-    fn peer_down(&mut self, death: &Death) {
+    fn peer_down(&mut self, mut death: Death) {
         self.peer = None;
-        self.note_unproved(death);
+        death.prompt_open = self.turn.is_active();
+        self.card.set("last_exit", death.to_string());
+        let outcome = death.outcome(self.answered);
+        tracing::info!(session = %self.order.id, ?outcome, answered = self.answered, "peer exit classified");
         if self.is_ending() {
-            return self.me.stop(Some("ended".to_owned()));
+            return self.gone(&death);
         }
+        self.note_unproved(&death);
         tracing::warn!(session = %self.order.id, %death, "peer is gone");
         if death.is_failure() {
-            let _ = self.reports.send_message(super::Report::Failed(self.order.program_key));
+            let _ = self.reports.send_message(super::Report::Failed(self.order.program()));
         }
-        self.bereaved(&death.error());
-        if self.stage == Stage::Live {
+        let live = self.stage == Stage::Live;
+        if live {
             self.notice(&json!({ "peer": "gone" }));
-        } else {
-            self.start_failed(death);
+        }
+        // A prompt that waited starts another process right away.
+        self.bereaved(&death.error());
+        if !live {
+            self.start_failed(&death);
+        }
+    }
+
+    /// A process that was given up is gone: what waited for that goes on.
+    fn left(&mut self, generation: Generation, death: &Death) {
+        self.leaving.retain(|g| *g != generation);
+        self.note_unproved(death);
+        if !self.leaving.is_empty() {
+            return;
+        }
+        if self.is_ending() && self.peer.is_none() {
+            self.gone(death);
+        } else if std::mem::take(&mut self.start_waits) {
+            let _ = self.me.cast(Msg::Start(Verdict::Restart));
         }
     }
 
@@ -256,10 +306,15 @@ impl State {
             agent: self.order.name.clone(),
             cause: Cause::ReadFailed(format!("internal error: {error}")),
             exit: None,
+            unanswered: None,
             stderr: String::new(),
+            prompt_open: false,
         };
-        if self.peer.is_some() {
-            self.peer_down(&death);
+        match self.leaving.last().copied() {
+            _ if self.peer.is_some() => self.peer_down(death),
+            // Which of them it was does not matter: a mailbox that failed took its process with it.
+            Some(generation) => self.left(generation, &death),
+            None => {}
         }
     }
 
@@ -309,14 +364,5 @@ impl State {
             releases.push(Envelope::new(Call::Request(ours), Frame::request("terminal/release", &params)));
         }
         self.to_host(releases, Credit::none());
-    }
-}
-
-/// What a peer hears that still asks while its session ends.
-fn ending_answer(method: Method) -> Frame {
-    match method {
-        Method::RequestPermission => Frame::result(&json!({ "outcome": { "outcome": "cancelled" } })),
-        Method::ElicitationCreate => Frame::result(&json!({ "action": "cancel" })),
-        _ => Frame::error(&RpcError::internal("the session is ending")),
     }
 }

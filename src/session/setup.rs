@@ -2,7 +2,7 @@
 //!
 //! The same way serves a session that is new, one that is taken up again, and one whose process died (R31).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use ractor::SpawnErr;
@@ -15,9 +15,12 @@ use super::{
     ledger::{Kind, Side},
 };
 use crate::{
+    config::Home,
     id::Token,
     ingress::Held,
     peer::{self, Death, Peer, can_load, can_resume},
+    process::Scratch,
+    residency::Slot,
     store,
     supervisor::Verdict,
     wire::{Call, Envelope, Frame, Method, RpcError, credit::Credit, frame::Class, patch::Object},
@@ -54,6 +57,7 @@ impl State {
     /// Starts a process. It reports by itself.
     pub(super) async fn start_peer(&mut self) -> Result<(), SpawnErr> {
         self.generation += 1;
+        self.answered = 0;
         self.enter(Stage::Starting);
         let held = Held::default();
         let args = peer::Arguments {
@@ -68,6 +72,7 @@ impl State {
             directory: self.shared.directory.clone(),
             records: self.shared.records.clone(),
             large: self.shared.large.clone(),
+            scratch: self.scratch()?,
             owner: self.me.get_derived(),
             held: held.clone(),
         };
@@ -76,11 +81,22 @@ impl State {
         Ok(())
     }
 
+    /// The session's own home, made for its first process and kept for the next (R234).
+    fn scratch(&mut self) -> Result<Option<Arc<Scratch>>, SpawnErr> {
+        if self.order.agent.home == Home::Scratch && self.scratch.is_none() {
+            let made = Scratch::make(&self.shared.homes, self.order.id.as_str());
+            let made =
+                made.map_err(|e| SpawnErr::StartupFailed(format!("make a scratch home: {e}").into()))?;
+            self.scratch = Some(Arc::new(made));
+        }
+        Ok(self.scratch.clone())
+    }
+
     /// Asks whether the program may be started again (R227).
     pub(super) fn restart_peer(&mut self) {
         self.enter(Stage::Starting);
         let (ask, answer) = tokio::sync::oneshot::channel();
-        let _ = self.reports.send_message(Report::MayStart(self.order.program_key, ask));
+        let _ = self.reports.send_message(Report::MayStart(self.order.program(), ask));
         let me = self.me.clone();
         tokio::spawn(async move {
             let verdict = answer.await.unwrap_or(Verdict::Leave);
@@ -91,6 +107,8 @@ impl State {
     pub(super) async fn start_allowed(&mut self, verdict: Verdict) -> Result<(), SpawnErr> {
         match verdict {
             _ if self.is_ending() => {}
+            // One process at a time: the old one is gone before the new one starts.
+            Verdict::Restart if !self.leaving.is_empty() => self.start_waits = true,
             Verdict::Restart => self.start_peer().await?,
             Verdict::Hold(rest) => self.not_started(&held_back(&self.order.name, rest)),
             Verdict::Leave => self.not_started(&RpcError::internal("the daemon is stopping")),
@@ -114,16 +132,25 @@ impl State {
             self.open();
         }
         let early = std::mem::take(&mut self.early);
-        self.from_host(early, Credit::none());
+        self.host_lines(early, Credit::none());
         if self.stage == Stage::Warm {
-            self.later(Duration::from_millis(self.shared.limits.warm_ms), || Msg::WarmDue);
+            self.warm_later();
         }
     }
 
-    /// Nobody wanted the warm process (R14).
+    fn warm_later(&self) {
+        self.later(Duration::from_millis(self.shared.limits.warm_ms), || Msg::WarmDue);
+    }
+
+    /// Nobody wanted the warm process (R14). One that is asked something has more time.
     pub(super) fn warm_due(&mut self) {
-        if self.stage == Stage::Warm && self.setup.is_none() && self.ledger.count(Side::Host) == 0 {
+        if self.stage != Stage::Warm || self.setup.is_some() {
+            return;
+        }
+        if self.ledger.count(Side::Host) == 0 {
             self.end(Ending::at_once(Reason::Unused));
+        } else {
+            self.warm_later();
         }
     }
 
@@ -140,11 +167,12 @@ impl State {
         let resumes = self.order.resume.is_some();
         let copy = Frame::parse(Bytes::copy_from_slice(frame.line())).expect("it was parsed before");
         self.params = copy.member("params").map(RawValue::to_owned);
+        self.works_in(&copy);
         self.peer_session = self.order.resume.as_ref().map(|row| row.peer_session.clone());
         let how = if resumes { self.way_back() } else { Some(How::New) };
         let Some(how) = how else {
             let why = "this agent can neither resume nor load a session";
-            self.refuse_host(token, &RpcError::internal(why));
+            self.last_answers.push((token, Frame::error(&RpcError::internal(why))));
             return self.end(Ending::at_once(Reason::Failed));
         };
         self.setup = Some(Setup {
@@ -157,6 +185,15 @@ impl State {
             refusal: None,
         });
         self.open();
+    }
+
+    /// A process that was started elsewhere serves it there: another one will start where the session is.
+    fn works_in(&mut self, frame: &Frame) {
+        let params = Object::of(frame.member("params").map_or("{}", RawValue::get));
+        if let Some(cwd) = params.get("cwd").and_then(|cwd| serde_json::from_str(cwd.get()).ok()) {
+            self.order.cwd = cwd;
+            self.card.set("cwd", self.order.cwd.to_string_lossy());
+        }
     }
 
     /// How a process takes a session up again: the best way it offers (R31).
@@ -244,7 +281,7 @@ impl State {
             self.peer_session = result.get("sessionId").map(|id| id.get().as_bytes().to_vec());
         }
         self.enter(Stage::Live);
-        self.slot.commit();
+        self.slot.iter().for_each(Slot::commit);
         self.save();
         tracing::info!(session = %self.order.id, agent = %self.order.name, how = ?setup.how,
             peer_session = %String::from_utf8_lossy(self.peer_session.as_deref().unwrap_or_default()), "session open");
@@ -254,6 +291,8 @@ impl State {
         if lost {
             self.notice(&json!({ "context": "lost", "reason": "the agent was restarted and cannot resume" }));
         }
+        let early = std::mem::take(&mut self.early);
+        self.host_lines(early, Credit::none());
         self.send_unsent();
         setup.token.map(|token| Envelope::new(Call::Response(token), self.opened_answer(setup, answer)))
     }
@@ -290,18 +329,20 @@ impl State {
 
     fn open_failed(&mut self, setup: &Setup, answer: Frame, auth: bool) -> Option<Envelope> {
         let Some(token) = setup.token else {
-            self.fail_unsent(&answer);
             self.drop_peer();
+            self.fail_early(&answer);
+            self.fail_unsent(&answer);
             return None;
         };
         // The process stays for the authentication that the host will now ask for (R24).
         if auth && setup.how == How::New {
             self.enter(Stage::Warm);
-            self.later(Duration::from_millis(self.shared.limits.warm_ms), || Msg::WarmDue);
-        } else {
-            self.end(Ending::at_once(Reason::Failed));
+            self.warm_later();
+            return Some(Envelope::new(Call::Response(token), answer));
         }
-        Some(Envelope::new(Call::Response(token), answer))
+        self.last_answers.push((token, answer));
+        self.end(Ending::at_once(Reason::Failed));
+        None
     }
 
     /// The peer wants a login: repeats the connection's last one, or restarts a process that may read credentials
@@ -340,10 +381,11 @@ impl State {
         self.open_failed(&setup, refusal, true)
     }
 
-    /// Ends the process without waiting for it; what it still says is nobody's.
+    /// Ends the process at once; what it still says is nobody's. It is waited for before anything follows it.
     pub(super) fn drop_peer(&mut self) {
         if let Some(peer) = self.peer.take() {
             let _ = peer.actor.cast(peer::Msg::End(Duration::ZERO));
+            self.leaving.push(self.generation);
         }
         if self.stage != Stage::Ending {
             self.enter(Stage::Live);
@@ -356,25 +398,29 @@ impl State {
     }
 
     pub(super) fn not_started(&mut self, error: &RpcError) {
-        let setup = self.setup.take();
-        let first = self.opened.is_none();
-        if first {
-            // Before the answer, so that whoever tries again at once finds room (R59).
-            self.slot.release();
+        let wanted = self.setup.take().and_then(|setup| setup.token);
+        let answer = Frame::error(error);
+        if self.opened.is_none() {
+            let waiting = wanted.into_iter().chain(self.take_early());
+            let answers: Vec<_> = waiting.map(|token| (token, answer.clone())).collect();
+            self.last_answers.extend(answers);
+            return self.end(Ending::at_once(Reason::Failed));
         }
-        for token in setup.and_then(|s| s.token) {
-            self.refuse_host(token, error);
-        }
-        for envelope in std::mem::take(&mut self.early) {
-            if let Call::Request(token) = envelope.call {
-                self.refuse_host(token, error);
-            }
-        }
-        self.fail_unsent(&Frame::error(error));
-        if first {
-            self.end(Ending::at_once(Reason::Failed));
-        } else {
-            self.enter(Stage::Live);
+        self.enter(Stage::Live);
+        self.fail_early(&answer);
+        self.fail_unsent(&answer);
+    }
+
+    /// Requests that waited for the process, by their tokens.
+    pub(super) fn take_early(&mut self) -> Vec<Token> {
+        let token =
+            |envelope: Envelope| if let Call::Request(token) = envelope.call { Some(token) } else { None };
+        std::mem::take(&mut self.early).into_iter().filter_map(token).collect()
+    }
+
+    fn fail_early(&mut self, answer: &Frame) {
+        for token in self.take_early() {
+            self.answer_host(token, answer.clone());
         }
     }
 

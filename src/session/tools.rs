@@ -40,11 +40,6 @@ impl Tools {
     pub fn drain(&mut self) -> Vec<String> {
         self.0.drain().filter_map(|id| serde_json::from_slice(&id).ok()).collect()
     }
-
-    /// How many are open.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 #[cfg(test)]
@@ -68,6 +63,6 @@ mod tests {
         t.note(&update("plan", "c", "pending"));
         assert_eq!(t.drain(), ["b"]);
         (0..5_000).for_each(|n| t.note(&update("tool_call", &n.to_string(), "pending")));
-        assert_eq!(t.len(), TOOL_CALLS_MAX);
+        assert_eq!(t.drain().len(), TOOL_CALLS_MAX);
     }
 }

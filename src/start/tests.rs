@@ -1,3 +1,5 @@
+//! Starts against a pretended daemon: this test binary itself, in a process of its own.
+
 use std::{
     fs,
     io::{BufRead, BufReader, Write},

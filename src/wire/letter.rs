@@ -1,7 +1,7 @@
 //! What actors send each other: lines in wire order, or a word about the state of the other end.
 //!
 //! A request is answered to the sender of the letter under the token it carries. Tokens are the sender's own;
-//! JSON-RPC ids never travel (HOUSE law 7).
+//! JSON-RPC ids never travel (law 7).
 
 use tokio::sync::oneshot;
 

@@ -78,6 +78,11 @@ impl Method {
         known.unwrap_or(if name.starts_with('_') { Self::Extension } else { Self::Other })
     }
 
+    /// Its name; empty for what the daemon does not know by name.
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, method)| *method == self).map_or("", |(name, _)| name)
+    }
+
     /// Whether the services of a host answer it: offered to a peer only where the host declared them (R17).
     pub fn is_terminal(self) -> bool {
         use Method::{TerminalCreate, TerminalKill, TerminalOutput, TerminalRelease, TerminalWaitForExit};

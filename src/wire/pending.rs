@@ -80,19 +80,9 @@ impl<I, O> Pending<I, O> {
         self.outbound.iter().find(|(_, note)| holds(note)).map(|(id, _)| *id)
     }
 
-    /// Takes every request to the other end out: it will answer none of them.
-    pub fn abandon(&mut self) -> Vec<O> {
-        self.outbound.drain().map(|(_, note)| note).collect()
-    }
-
     /// How many requests of the other end are open.
     pub fn inbound_len(&self) -> usize {
         self.inbound.len()
-    }
-
-    /// How many requests to the other end are open.
-    pub fn outbound_len(&self) -> usize {
-        self.outbound.len()
     }
 }
 

@@ -179,7 +179,7 @@ fn requests_on_their_way_to_a_session_that_falls_are_answered() {
 fn requests_on_their_way_to_an_agent_that_dies_are_answered() {
     let mut scene = fragile("nobody");
     let (session, mut peer) = scene.session("work");
-    let mut ask = |host: &mut Host| host.request("session/from_the_future", json!({"sessionId": session}));
+    let ask = |host: &mut Host| host.request("session/from_the_future", json!({"sessionId": session}));
     let mut ids: Vec<Value> = (0..25).map(|_| ask(&mut scene.host)).collect();
     (0..25).for_each(|_| drop(peer.expect("session/from_the_future")));
     (0..5).for_each(|n| peer.update(&format!("{n} ")));

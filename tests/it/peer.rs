@@ -28,7 +28,6 @@ const MARK: u8 = 1;
 
 /// What a process says about itself before anything else.
 #[derive(Debug, Clone, Deserialize)]
-#[expect(dead_code, reason = "facts for the tests that need them")]
 pub struct Hello {
     pub pid: u32,
     pub ppid: u32,
