@@ -62,7 +62,7 @@ impl Berthing {
             Operation::Resume(order) => self.resume(order, owner).await,
             Operation::End(ending, answer) => {
                 let existed = owner.is_some();
-                self.destroy(owner, ending).await;
+                self.destroy(owner, ending, "the session was closed").await;
                 self.tell(answer, existed);
                 None
             }
@@ -136,17 +136,8 @@ impl Berthing {
             return owner;
         }
         order.resume = Some(row);
-        let replaced = owner.as_ref().map(|o| o.host.clone());
-        self.destroy(
-            owner,
-            Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) },
-        )
-        .await;
-        if let Some(host) = replaced {
-            let word =
-                Word::SessionGone(self.id.clone(), "another connection took the session over".to_owned());
-            let _ = self.shared.directory.post(&host, Letter::Word { from: self.address(), word });
-        }
+        let ending = Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) };
+        self.destroy(owner, ending, "another connection took the session over").await;
         self.open(order).await
     }
 
@@ -156,11 +147,19 @@ impl Berthing {
         row.await.ok().flatten().filter(|row| row.resumable)
     }
 
-    async fn destroy(&self, owner: Option<Owner>, ending: Ending) {
+    async fn destroy(&self, owner: Option<Owner>, ending: Ending, why: &str) {
         if let Some(owner) = owner {
             let _ = owner.actor.cast(session::Msg::End(ending));
-            owner.grave.closed().await;
+            owner.grave.clone().closed().await;
+            self.mourn(&owner, why);
         }
+    }
+
+    /// Tells the host of a session that it is gone: what is still open there is answered by the host's own end
+    /// (R239), and a connection that waits for its sessions need not wait longer.
+    pub fn mourn(&self, owner: &Owner, why: &str) {
+        let word = Word::SessionGone(self.id.clone(), why.to_owned());
+        let _ = self.shared.directory.post(&owner.host, Letter::Word { from: self.address(), word });
     }
 
     /// An answer leaves behind everything the session said (R107).

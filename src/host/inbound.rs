@@ -112,9 +112,10 @@ impl State {
         self.order(token, Wish::Initialize, copy(frame));
     }
 
-    /// The session that a line names, when this connection holds it.
+    /// The session that a line names, when this connection holds it and does not close it.
     fn held(&self, name: &str) -> Option<SessionId> {
-        self.sessions.get(&SessionId::parse(name)?).cloned()
+        let id = SessionId::parse(name)?;
+        (self.sessions.contains(&id) && !self.closing.contains(&id)).then_some(id)
     }
 
     /// The session that announced this child.
@@ -177,6 +178,8 @@ impl State {
         if let Some(asked) = self.pending.inbound_mut(token) {
             asked.closes = Some(id.clone());
         }
+        self.latest.take_if(|latest| *latest == id);
+        self.closing.insert(id.clone());
         let answer = Answer::Host(Address::Host(self.number), token);
         let _ = self.berths.cast(berth::Msg::End(id, Ending::orderly(Reason::Closed), answer));
     }

@@ -96,6 +96,7 @@ impl State {
             Method::Authenticate if ok => self.authenticated = asked.login,
             Method::SessionNew | Method::SessionResume if ok => self.hold(id.clone()),
             Method::SessionNew => self.not_opened(id, asked.cwd, frame),
+            Method::SessionResume => self.forget(id),
             Method::SessionClose => {
                 if let Some(closed) = asked.closes {
                     self.forget(&closed);
@@ -144,6 +145,7 @@ impl State {
 
     pub(super) fn forget(&mut self, id: &SessionId) {
         self.sessions.remove(id);
+        self.closing.remove(id);
         self.warm.take_if(|w| w.id == *id);
         self.latest.take_if(|latest| latest == id);
         self.lanes.remove(id);

@@ -146,15 +146,20 @@ impl State {
         let _ = peer.actor.cast(peer::Msg::End(grace));
     }
 
-    /// The process is gone. One that could not be proved gone keeps its slot (R67, R279).
+    /// The process is gone.
     pub(super) fn gone(&mut self, death: &Death) {
+        self.note_unproved(death);
+        if self.leaving.is_empty() {
+            self.leave();
+        }
+    }
+
+    /// A process that could not be proved gone keeps the slot of its session (R67, R279).
+    pub(super) fn note_unproved(&mut self, death: &Death) {
         if let Some(unproved) = death.exit.as_ref().and_then(|e| e.unproved.as_ref()) {
             tracing::warn!(session = %self.order.id, unproved, "the end of the peer could not be proved");
             self.card.set("unproved", unproved.as_str());
             self.slot.iter().for_each(Slot::stick);
-        }
-        if self.leaving.is_empty() {
-            self.leave();
         }
     }
 

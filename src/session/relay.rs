@@ -298,6 +298,7 @@ impl State {
         if self.is_ending() {
             return self.gone(&death);
         }
+        self.note_unproved(&death);
         tracing::warn!(session = %self.order.id, %death, "peer is gone");
         if death.is_failure() {
             let _ = self.reports.send_message(super::Report::Failed(self.order.program()));
@@ -316,6 +317,7 @@ impl State {
     /// A process that was given up is gone: what waited for that goes on.
     fn left(&mut self, generation: Generation, death: &Death) {
         self.leaving.retain(|g| *g != generation);
+        self.note_unproved(death);
         if !self.leaving.is_empty() {
             return;
         }
