@@ -7,10 +7,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef, SupervisionEv
 use super::operation::{Berthing, Operation, Owner};
 use crate::{
     directory::{Card, Listing},
-    id::{Address, SessionId},
+    id::SessionId,
     residency,
     session::{Report, Shared},
-    wire::{Letter, Word},
 };
 
 /// What it takes.
@@ -113,7 +112,7 @@ impl State {
         match owner {
             // It ended by itself before it was anybody's.
             Some(owner) if owner.actor.get_status() >= ractor::ActorStatus::Stopping => {
-                self.tell_gone(&owner, "the session could not be opened");
+                self.berthing.tell_gone(&owner, "the session could not be opened");
             }
             owner => self.owner = owner,
         }
@@ -140,15 +139,8 @@ impl State {
     fn session_gone(&mut self, cell: &ractor::ActorCell, why: &str) {
         let owner = self.owner.take_if(|o| o.actor.get_id() == cell.get_id());
         if let Some(owner) = owner {
-            self.tell_gone(&owner, why);
+            self.berthing.tell_gone(&owner, why);
         }
-    }
-
-    fn tell_gone(&self, owner: &Owner, why: &str) {
-        let id = self.berthing.id.clone();
-        let from = Address::Session(id.clone());
-        let letter = Letter::Word { from, word: Word::SessionGone(id, why.to_owned()) };
-        let _ = self.berthing.shared.directory.post(&owner.host, letter);
     }
 }
 

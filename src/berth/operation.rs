@@ -12,7 +12,7 @@ use crate::{
     session::{self, Ending, Order, Reason, Report, Session, Shared},
     store::{self, Row},
     tomb::{Grave, tomb},
-    wire::{Call, Envelope, Frame, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
+    wire::{Call, Envelope, Frame, Gone, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
 };
 
 /// Who hears that a session is gone.
@@ -42,6 +42,8 @@ pub struct Owner {
     pub actor: ActorRef<session::Msg>,
     pub grave: Grave,
     pub host: Address,
+    /// The host's requests that it was wanted for.
+    pub wanted_by: Vec<Token>,
 }
 
 /// What a task needs.
@@ -81,7 +83,7 @@ impl Berthing {
         let waits = order.resume.is_some();
         order.opened = Some(opened);
         let (tomb, grave) = tomb();
-        let host = order.host.clone();
+        let (host, wanted_by) = (order.host.clone(), order.wanted_by());
         let arguments = session::Arguments {
             order: *order,
             shared: self.shared.clone(),
@@ -94,7 +96,7 @@ impl Berthing {
         if waits {
             let _ = done.await;
         }
-        Some(Owner { actor, grave, host })
+        Some(Owner { actor, grave, host, wanted_by })
     }
 
     async fn reserve(&self) -> Result<Slot, RpcError> {
@@ -109,7 +111,8 @@ impl Berthing {
     }
 
     async fn resume(&self, mut order: Box<Order>, owner: Option<Owner>) -> Option<Owner> {
-        if let Some(owner) = owner.clone().filter(|o| o.host == order.host) {
+        if let Some(mut owner) = owner.clone().filter(|o| o.host == order.host) {
+            owner.wanted_by.extend(order.wanted_by());
             let letter = Letter::Lines { from: order.host, envelopes: order.first, credit: Credit::none() };
             let _ = owner.actor.cast(session::Msg::Post(letter));
             return Some(owner);
@@ -136,18 +139,19 @@ impl Berthing {
             return owner;
         }
         order.resume = Some(row);
-        let replaced = owner.as_ref().map(|o| o.host.clone());
-        self.destroy(
-            owner,
-            Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) },
-        )
-        .await;
-        if let Some(host) = replaced {
-            let word =
-                Word::SessionGone(self.id.clone(), "another connection took the session over".to_owned());
-            let _ = self.shared.directory.post(&host, Letter::Word { from: self.address(), word });
+        let ending = Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) };
+        self.destroy(owner.clone(), ending).await;
+        if let Some(owner) = owner {
+            self.tell_gone(&owner, "another connection took the session over");
         }
         self.open(order).await
+    }
+
+    /// Whatever of the host's the session had open is answered by the host's own end (R239).
+    pub fn tell_gone(&self, owner: &Owner, why: &str) {
+        let gone = Gone { id: self.id.clone(), wanted_by: owner.wanted_by.clone(), why: why.to_owned() };
+        let letter = Letter::Word { from: self.address(), word: Word::SessionGone(gone) };
+        let _ = self.shared.directory.post(&owner.host, letter);
     }
 
     async fn find(&self) -> Option<Row> {
@@ -200,7 +204,7 @@ pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
     let letter =
         Letter::Lines { from: Address::Session(order.id.clone()), envelopes, credit: Credit::none() };
     let _ = shared.directory.post(&order.host, letter);
-    let word = Word::SessionGone(order.id.clone(), error.message.clone());
+    let word = Word::SessionGone(order.gone(&error.message));
     let _ =
         shared.directory.post(&order.host, Letter::Word { from: Address::Session(order.id.clone()), word });
 }
