@@ -166,6 +166,13 @@ impl State {
 
     /// Lines of the peer: what goes to the host leaves in one piece, in the order it came.
     fn peer_lines(&mut self, envelopes: Vec<Envelope>, credit: Credit) {
+        // What streams is updates: they pass as they came, in one piece.
+        let plain = |e: &Envelope| e.call == Call::Notification && e.about.is_none();
+        if !self.is_ending() && !self.swallows() && envelopes.iter().all(plain) {
+            envelopes.iter().for_each(|e| self.tools.note(&e.frame));
+            self.health.saw_update();
+            return self.to_host(envelopes, credit);
+        }
         let mut out = Vec::with_capacity(envelopes.len());
         let mut turn_ended = false;
         for envelope in envelopes {
