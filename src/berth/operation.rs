@@ -12,7 +12,7 @@ use crate::{
     session::{self, Ending, Order, Reason, Report, Session, Shared},
     store::{self, Row},
     tomb::{Grave, tomb},
-    wire::{Call, Envelope, Frame, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
+    wire::{Call, Envelope, Frame, Gone, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
 };
 
 /// Who hears that a session is gone.
@@ -42,6 +42,8 @@ pub struct Owner {
     pub actor: ActorRef<session::Msg>,
     pub grave: Grave,
     pub host: Address,
+    /// The host's requests that it was wanted for.
+    pub wanted_by: Vec<Token>,
 }
 
 /// What a task needs.
@@ -61,9 +63,10 @@ impl Berthing {
             Operation::Open(order) => self.open(order).await,
             Operation::Resume(order) => self.resume(order, owner).await,
             Operation::End(ending, answer) => {
-                let existed = owner.is_some();
-                self.destroy(owner, ending, "the session was closed").await;
-                self.tell(answer, existed);
+                self.destroy(owner.as_ref(), ending).await;
+                // In the session's own lane, before the host forgets that it has one.
+                self.tell(answer, owner.is_some());
+                self.mourn(owner.as_ref(), "the session was closed");
                 None
             }
         }
@@ -81,7 +84,7 @@ impl Berthing {
         let waits = order.resume.is_some();
         order.opened = Some(opened);
         let (tomb, grave) = tomb();
-        let host = order.host.clone();
+        let (host, wanted_by) = (order.host.clone(), order.wanted_by());
         let arguments = session::Arguments {
             order: *order,
             shared: self.shared.clone(),
@@ -94,7 +97,7 @@ impl Berthing {
         if waits {
             let _ = done.await;
         }
-        Some(Owner { actor, grave, host })
+        Some(Owner { actor, grave, host, wanted_by })
     }
 
     async fn reserve(&self) -> Result<Slot, RpcError> {
@@ -109,7 +112,8 @@ impl Berthing {
     }
 
     async fn resume(&self, mut order: Box<Order>, owner: Option<Owner>) -> Option<Owner> {
-        if let Some(owner) = owner.clone().filter(|o| o.host == order.host) {
+        if let Some(mut owner) = owner.clone().filter(|o| o.host == order.host) {
+            owner.wanted_by.extend(order.wanted_by());
             let letter = Letter::Lines { from: order.host, envelopes: order.first, credit: Credit::none() };
             let _ = owner.actor.cast(session::Msg::Post(letter));
             return Some(owner);
@@ -137,7 +141,8 @@ impl Berthing {
         }
         order.resume = Some(row);
         let ending = Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) };
-        self.destroy(owner, ending, "another connection took the session over").await;
+        self.destroy(owner.as_ref(), ending).await;
+        self.mourn(owner.as_ref(), "another connection took the session over");
         self.open(order).await
     }
 
@@ -147,19 +152,20 @@ impl Berthing {
         row.await.ok().flatten().filter(|row| row.resumable)
     }
 
-    async fn destroy(&self, owner: Option<Owner>, ending: Ending, why: &str) {
+    async fn destroy(&self, owner: Option<&Owner>, ending: Ending) {
         if let Some(owner) = owner {
             let _ = owner.actor.cast(session::Msg::End(ending));
             owner.grave.clone().closed().await;
-            self.mourn(&owner, why);
         }
     }
 
     /// Tells the host of a session that it is gone: what is still open there is answered by the host's own end
     /// (R239), and a connection that waits for its sessions need not wait longer.
-    pub fn mourn(&self, owner: &Owner, why: &str) {
-        let word = Word::SessionGone(self.id.clone(), why.to_owned());
-        let _ = self.shared.directory.post(&owner.host, Letter::Word { from: self.address(), word });
+    pub fn mourn(&self, owner: Option<&Owner>, why: &str) {
+        let Some(owner) = owner else { return };
+        let gone = Gone { id: self.id.clone(), wanted_by: owner.wanted_by.clone(), why: why.to_owned() };
+        let letter = Letter::Word { from: self.address(), word: Word::SessionGone(gone) };
+        let _ = self.shared.directory.post(&owner.host, letter);
     }
 
     /// An answer leaves behind everything the session said (R107).
@@ -199,7 +205,7 @@ pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
     let letter =
         Letter::Lines { from: Address::Session(order.id.clone()), envelopes, credit: Credit::none() };
     let _ = shared.directory.post(&order.host, letter);
-    let word = Word::SessionGone(order.id.clone(), error.message.clone());
+    let word = Word::SessionGone(order.gone(&error.message));
     let _ =
         shared.directory.post(&order.host, Letter::Word { from: Address::Session(order.id.clone()), word });
 }

@@ -1,7 +1,7 @@
 //! Lines for the host: they get this wire's ids and leave through their session's lane (R12, R107).
 
 use super::{
-    actor::{Carried, State, Warm},
+    actor::{Asked, Carried, State, Warm},
     inbound::quoted,
     stage::Stage,
 };
@@ -11,7 +11,7 @@ use crate::{
     limits::CHILDREN_MAX,
     session,
     wire::{
-        Call, Envelope, Frame, Letter, Method, RpcError, Word,
+        Call, Envelope, Frame, Gone, Letter, Method, RpcError, Word,
         credit::Credit,
         frame::Class,
         outgoing::{Outgoing, Splice},
@@ -27,7 +27,7 @@ impl State {
             Letter::Lines { from: Address::Session(id), envelopes, credit } => {
                 self.lines(&id, &envelopes, credit)
             }
-            Letter::Word { word: Word::SessionGone(id, why), .. } => self.session_gone(&id, &why),
+            Letter::Word { word: Word::SessionGone(gone), .. } => self.session_gone(&gone),
             Letter::Lines { .. } | Letter::Word { .. } => {}
         }
         self.publish();
@@ -89,7 +89,7 @@ impl State {
     }
 
     /// What an answer changes here.
-    fn answered(&mut self, id: &SessionId, asked: super::actor::Asked, frame: &Frame) {
+    fn answered(&mut self, id: &SessionId, asked: Asked, frame: &Frame) {
         let ok = frame.class() == Class::Response { ok: true };
         match asked.method {
             Method::Initialize => self.initialised(ok),
@@ -127,16 +127,19 @@ impl State {
     }
 
     /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239).
-    fn session_gone(&mut self, id: &SessionId, why: &str) {
-        self.forget(id);
+    /// A wish to have it again still stands in its berth.
+    fn session_gone(&mut self, gone: &Gone) {
+        self.forget(&gone.id);
+        let stands =
+            |token, asked: &Asked| asked.method == Method::SessionResume && !gone.wanted_by.contains(&token);
         let open: Vec<Token> = self
             .pending
             .inbound()
-            .filter(|(_, a)| a.to.as_ref() == Some(id))
+            .filter(|(token, asked)| asked.to.as_ref() == Some(&gone.id) && !stands(*token, asked))
             .map(|(token, _)| token)
             .collect();
         for token in open {
-            self.refuse(token, &RpcError::internal(format!("session {id}: {why}")));
+            self.refuse(token, &RpcError::internal(format!("session {}: {}", gone.id, gone.why)));
         }
         if self.stage == Stage::Closing {
             self.close_when_empty();

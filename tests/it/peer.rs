@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     os::unix::net::{UnixListener, UnixStream},
     path::Path,
     sync::{
@@ -288,8 +288,13 @@ impl Peer {
 
     /// Says bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
+        self.last_words(bytes).unwrap();
+    }
+
+    /// Says bytes that may come too late: the daemon may have ended the process meanwhile.
+    pub fn last_words(&mut self, bytes: &[u8]) -> io::Result<()> {
         assert!(!bytes.contains(&MARK), "0x01 begins an order");
-        self.write.lock().unwrap().write_all(bytes).unwrap();
+        self.write.lock().unwrap().write_all(bytes)
     }
 
     /// Says that many updates of that many bytes, and does not wait.
