@@ -23,7 +23,7 @@
 //! |---|---|
 //! | [`wire`] | lines, frames (shared bytes with offsets), ids spliced into old bytes, the ledger of one wire, credit |
 //! | [`ingress`] | the way in: reads what is there, parses, borrows credit, hands over one batch |
-//! | [`egress`] | the way out of one descriptor: an actor with a queue of lanes, a pump that owns the write end |
+//! | [`egress`] | the way out of one descriptor: an actor with a queue of lanes, a pump that waits for the descriptor |
 //! | [`host`] | one connection of an editor: its ids, its sessions, its lanes; the listener of `host.sock` |
 //! | [`session`] | one conversation: turn, open requests of both sides, set-up, end |
 //! | [`peer`] | one process behind a session: start, handshake, lines, death |
@@ -36,7 +36,7 @@
 //! | [`root`], [`daemon`] | the tree: start order, restart verdicts, stop order; the process around it: signals, runtime, exit code |
 //! | [`config`], [`limits`] | every knob with default, unit and range; every ceiling, with their relations asserted when compiled |
 //! | [`socket`], [`log`] | the claim on directories, locks and sockets; the log that makes no actor wait |
-//! | [`supervisor`], [`tomb`], [`id`] | OTP's words as plain facts; "really gone"; names of things |
+//! | [`supervisor`], [`tomb`], [`id`], [`fault`] | OTP's words as plain facts; "really gone"; names of things; panics on demand in debug builds |
 //! | [`event`] | frames of a peer as the events of a run |
 //! | [`cli`], [`bridge`], [`start`], [`hello`] | what people type, one file a verb; what an editor starts; how a daemon comes up; the first line of a connection |
 //! | [`demo`] | the scripted agent in the binary, and the puppet that tests speak through |
@@ -49,7 +49,7 @@
 //! | floor | rooms | imports |
 //! |---|---|---|
 //! | 0 | id, limits | nothing of the house |
-//! | 1 | wire, config, supervisor, log, event, tomb -> hello | floor 0 |
+//! | 1 | wire, config, supervisor, log, event, tomb, fault -> hello | floor 0 |
 //! | 2 | ingress, process, directory, socket | 0, 1 |
 //! | 3 | egress, residency, store -> peer -> session -> berth -> host, control | 0 to 2, and what is left of it |
 //! | 4 | root -> daemon | 0 to 3 |
@@ -103,7 +103,8 @@
 //!    pass, and sends the rest to the other end: to its peer as a message of its child, to the host by `post`. A response
 //!    carries no session id; the ledger knows its way.
 //! 4. The other end splices its wire's ids and session ids into the old bytes ([`wire::outgoing`]) and offers them to its
-//!    egress with their credit. The pump writes with one vectored call; then the credit drops, which lets step 1 read on.
+//!    egress with their credit. What the descriptor takes at once is written at once, with one vectored call; for the rest
+//!    the pump waits. What is written drops its credit, which lets step 1 read on.
 //!
 //! Nothing is parsed and printed again. Lines of one session leave in the order they came, answers behind the updates
 //! before them; lanes of different sessions take turns.

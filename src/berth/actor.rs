@@ -110,8 +110,13 @@ impl State {
     fn performed(&mut self, owner: Option<Owner>) {
         self.busy = false;
         self.done += 1;
-        // It may have ended by itself meanwhile: its own end was told already.
-        self.owner = owner.filter(|o| o.actor.get_status() < ractor::ActorStatus::Stopping);
+        match owner {
+            // It ended by itself before it was anybody's.
+            Some(owner) if owner.actor.get_status() >= ractor::ActorStatus::Stopping => {
+                self.tell_gone(&owner, "the session could not be opened");
+            }
+            owner => self.owner = owner,
+        }
     }
 
     /// Starts the next thing, or says that there is none.
@@ -133,13 +138,17 @@ impl State {
 
     /// Whatever of the host's the session had open is answered by the host's own end (R239).
     fn session_gone(&mut self, cell: &ractor::ActorCell, why: &str) {
-        let id = self.berthing.id.clone();
         let owner = self.owner.take_if(|o| o.actor.get_id() == cell.get_id());
         if let Some(owner) = owner {
-            let from = Address::Session(id.clone());
-            let letter = Letter::Word { from, word: Word::SessionGone(id, why.to_owned()) };
-            let _ = self.berthing.shared.directory.post(&owner.host, letter);
+            self.tell_gone(&owner, why);
         }
+    }
+
+    fn tell_gone(&self, owner: &Owner, why: &str) {
+        let id = self.berthing.id.clone();
+        let from = Address::Session(id.clone());
+        let letter = Letter::Word { from, word: Word::SessionGone(id, why.to_owned()) };
+        let _ = self.berthing.shared.directory.post(&owner.host, letter);
     }
 }
 

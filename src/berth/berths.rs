@@ -143,12 +143,9 @@ impl State {
         Ok(())
     }
 
-    async fn resume(&mut self, order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
-        match self.may_start(&order) {
-            Some(error) => operation::refuse(&self.shared, &order, &error),
-            None => self.give(order.id.clone(), Operation::Resume(order), me).await?,
-        }
-        Ok(())
+    async fn resume(&mut self, mut order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
+        order.held_back = self.may_start(&order);
+        self.give(order.id.clone(), Operation::Resume(order), me).await
     }
 
     /// Why this program is not started now.

@@ -1,6 +1,6 @@
 //! What is done at a berth, one thing at a time, each in a task of its own so that no mailbox waits.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use ractor::{ActorCell, ActorRef, DerivedActorRef};
 use serde_json::json;
@@ -114,11 +114,22 @@ impl Berthing {
             let _ = owner.actor.cast(session::Msg::Post(letter));
             return Some(owner);
         }
+        if let Some(error) = order.held_back.take() {
+            self.refuse(&order, &error);
+            return owner;
+        }
         // An id that is not known must not cost a session that lives (R43).
         let Some(row) = self.find().await else {
             self.refuse(&order, &RpcError::unknown_session(self.id.as_str()));
             return owner;
         };
+        if !same_directory(&row.cwd, &order.cwd).await {
+            let cwd = row.cwd.display();
+            let error = RpcError::unknown_session(self.id.as_str());
+            let why = format!("unknown session in this directory: {} works in {cwd}", self.id);
+            self.refuse(&order, &RpcError { message: why, ..error });
+            return owner;
+        }
         if row.agent != order.name {
             let why = format!("session {} belongs to agent `{}`", self.id, row.agent);
             self.refuse(&order, &RpcError::invalid_params(why));
@@ -192,6 +203,12 @@ pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
     let word = Word::SessionGone(order.id.clone(), error.message.clone());
     let _ =
         shared.directory.post(&order.host, Letter::Word { from: Address::Session(order.id.clone()), word });
+}
+
+/// Whether both names are of one directory.
+async fn same_directory(a: &Path, b: &Path) -> bool {
+    let real = async |path: &Path| tokio::fs::canonicalize(path).await.unwrap_or_else(|_| path.to_owned());
+    a == b || real(a).await == real(b).await
 }
 
 impl Operation {

@@ -33,24 +33,25 @@ impl Args {
     }
 }
 
-const COLUMNS: [&str; 9] =
-    ["id", "agent", "stage", "turn", "waiting", "open_requests", "host", "pid", "since_ms"];
+const COLUMNS: [&str; 10] =
+    ["id", "agent", "stage", "turn", "waiting", "open_requests", "host", "since", "cwd", "title"];
 
 fn table(listed: &Value, now_ms: u64, style: Style) -> String {
     let sessions = listed["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
     if sessions.is_empty() {
         return "no sessions\n".to_owned();
     }
-    let mut table = Table::new(&[
-        "ID", "AGENT", "STAGE", "TURN", "WAITING", "OPEN", "HOST", "PID", "SINCE", "CWD", "TITLE",
-    ]);
+    let mut table =
+        Table::new(&["ID", "AGENT", "STAGE", "TURN", "WAITING", "OPEN", "HOST", "SINCE", "CWD", "TITLE"]);
     for session in sessions {
         let cell = |name: &str| match (&session[name], name) {
-            (value, "since_ms") => value.as_u64().map(|then| style::since(then, now_ms)).unwrap_or_default(),
+            (Value::String(then), "since") => {
+                style::moment(then).map(|then| style::since(then, now_ms)).unwrap_or_default()
+            }
             (Value::Number(zero), "waiting" | "open_requests") if zero.as_u64() == Some(0) => String::new(),
             (value, _) => shown(value),
         };
-        table.row(COLUMNS.into_iter().chain(["cwd", "title"]).map(cell).collect());
+        table.row(COLUMNS.into_iter().map(cell).collect());
     }
     table.render(style)
 }
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn sessions_are_listed_with_what_is_known_of_them() {
         let listed = json!({ "sessions": [
-            { "id": "s1", "agent": "demo", "stage": "ready", "waiting": 0, "since_ms": 1_000, "title": "a\u{1b}[2J\nb" },
+            { "id": "s1", "agent": "demo", "stage": "ready", "waiting": 0, "since": "1970-01-01T00:00:01Z", "title": "a\u{1b}[2J\nb" },
             { "id": "s2", "host": 4, "waiting": 2 },
         ]});
         let text = table(&listed, 62_000, Style::default());

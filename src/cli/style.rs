@@ -61,10 +61,16 @@ pub(super) fn span(ms: u64) -> String {
     if rest.0 == 0 { format!("{value} {unit}") } else { format!("{value} {unit} {} {}", rest.0, rest.1) }
 }
 
-/// Milliseconds since the Unix epoch, as the daemon writes moments.
+/// Milliseconds since the Unix epoch.
 pub(super) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A moment as the daemon writes it, in milliseconds since the Unix epoch.
+pub(super) fn moment(written: &str) -> Option<u64> {
+    let moment: jiff::Timestamp = written.parse().ok()?;
+    u64::try_from(moment.as_millisecond()).ok()
 }
 
 /// How long ago a moment was.

@@ -34,18 +34,16 @@ impl Args {
     }
 }
 
-fn drawn(root: &Value, now_ms: u64, style: Style) -> String {
-    let mut drawing = Drawing {
-        table: Table::new(&["ACTOR", "SINCE", "RESTARTS", "PID", "RSS", "CPU", "LAST FRAME", "FACTS"]),
-        now_ms,
-    };
-    // one root, or several side by side
-    match root.as_array() {
-        Some(roots) => roots.iter().for_each(|root| drawing.node(root, "", "")),
-        None => drawing.node(root, "", ""),
+fn drawn(tree: &Value, now_ms: u64, style: Style) -> String {
+    let mut drawing = Drawing { table: Table::new(&COLUMNS), now_ms };
+    for root in tree["roots"].as_array().into_iter().flatten() {
+        drawing.node(root, "", "");
     }
     drawing.table.render(style)
 }
+
+const COLUMNS: [&str; 9] =
+    ["ACTOR", "SINCE", "RESTARTS", "PID", "PROCESSES", "RSS", "CPU", "LAST FRAME", "FACTS"];
 
 struct Drawing {
     table: Table,
@@ -55,17 +53,19 @@ struct Drawing {
 impl Drawing {
     /// `lead` stands before the node itself, `below` before everything under it.
     fn node(&mut self, node: &Value, lead: &str, below: &str) {
-        let number = |name: &str| node[name].as_u64().filter(|n| *n > 0);
-        let moment =
-            |name: &str| number(name).map(|then| style::since(then, self.now_ms)).unwrap_or_default();
+        let number = |value: &Value| value.as_u64().filter(|n| *n > 0);
+        let count = |value: &Value| number(value).map(|n| n.to_string()).unwrap_or_default();
+        let ago = |then: Option<u64>| then.map(|then| style::since(then, self.now_ms)).unwrap_or_default();
+        let (process, below_it) = (&node["process"], &node["process"]["subtree"]);
         self.table.row(vec![
             format!("{lead}{}", name(node)),
-            moment("since_ms"),
-            number("restarts").map(|n| n.to_string()).unwrap_or_default(),
-            number("pid").map(|n| n.to_string()).unwrap_or_default(),
-            number("rss_bytes").map(style::size).unwrap_or_default(),
-            number("cpu_ms").map(style::span).unwrap_or_default(),
-            moment("last_frame_ms"),
+            ago(node["since"].as_str().and_then(style::moment)),
+            count(&node["restarts"]),
+            count(&process["pid"]),
+            count(&below_it["processes"]),
+            number(&below_it["rss_bytes"]).map(style::size).unwrap_or_default(),
+            number(&below_it["cpu_ms"]).map(style::span).unwrap_or_default(),
+            ago(number(&node["last_frame_ms"])),
             node["facts"].as_object().map(facts).unwrap_or_default(),
         ]);
         let children = node["children"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -95,19 +95,22 @@ mod tests {
     /// R259: the tree is drawn as it is, with what is known of every actor.
     #[test]
     fn the_tree_is_drawn_with_its_branches() {
-        let peer = json!({ "kind": "peer", "name": "s1.1", "pid": 7, "rss_bytes": 4096, "cpu_ms": 2_000,
-            "last_frame_ms": 9_000, "facts": { "agent": "demo", "idle": false } });
+        let process = json!({ "pid": 7, "pgid": 7, "rss_bytes": 1, "cpu_ms": 1,
+            "subtree": { "processes": 3, "rss_bytes": 4096, "cpu_ms": 2_000 } });
+        let peer = json!({ "kind": "peer", "name": "s1.1", "process": process, "last_frame_ms": 9_000,
+            "facts": { "agent": "demo", "idle": false } });
         let session = json!({ "kind": "session", "name": "s1", "restarts": 2, "children": [peer] });
-        let tree = json!({ "kind": "root", "since_ms": 1_000, "children": [
+        let root = json!({ "kind": "root", "since": "1970-01-01T00:00:01.000Z", "children": [
             { "kind": "berths", "children": [session] },
             { "kind": "listener", "name": "host" },
         ]});
+        let tree = json!({ "roots": [root] });
         let expected = "\
-ACTOR               SINCE  RESTARTS  PID  RSS    CPU  LAST FRAME  FACTS
+ACTOR               SINCE  RESTARTS  PID  PROCESSES  RSS    CPU  LAST FRAME  FACTS
 root                9 s
 ├─ berths
 │  └─ session/s1           2
-│     └─ peer/s1.1                   7    4 KiB  2 s  1 s         agent=demo
+│     └─ peer/s1.1                   7    3          4 KiB  2 s  1 s         agent=demo
 └─ listener/host
 ";
         assert_eq!(drawn(&tree, 10_000, Style::default()), expected);

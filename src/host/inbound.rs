@@ -219,7 +219,9 @@ impl State {
         let Some((token, to)) = named.and_then(|(token, asked)| Some((token, asked.to.clone()?))) else {
             return;
         };
-        let envelope = Envelope { call: Call::Notification, about: Some(token), frame: frame.clone() };
+        let mut frame = frame.clone();
+        frame.keep_sessions(quoted(&to).as_bytes());
+        let envelope = Envelope { call: Call::Notification, about: Some(token), frame };
         self.hand_on(&Address::Session(to), envelope, credit);
     }
 

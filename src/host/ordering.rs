@@ -174,6 +174,7 @@ impl Draft {
             bridge_env: self.bridge_env,
             capabilities: self.capabilities,
             authenticated: self.authenticated,
+            held_back: None,
             resume: None,
             first: vec![first],
             opened: None,

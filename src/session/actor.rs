@@ -69,6 +69,8 @@ pub struct Order {
     pub capabilities: Object,
     /// The last `authenticate` that succeeded on the connection (R18).
     pub authenticated: Option<Frame>,
+    /// Why the program is not started just now; a session that lives can be had all the same (R227).
+    pub held_back: Option<RpcError>,
     /// A session that is to be taken up again.
     pub resume: Option<store::Row>,
     /// The requests that it is wanted for.

@@ -100,6 +100,7 @@ impl State {
     fn begin_end(&mut self, reason: Reason) {
         tracing::info!(session = %self.order.id, ?reason, "session ends");
         self.stage = Stage::Ending;
+        self.tell_of_end(reason);
         let error = RpcError::internal("the session was closed");
         let opening = self.setup.take().and_then(|setup| setup.token);
         for token in opening.into_iter().chain(self.take_early()) {
@@ -114,6 +115,18 @@ impl State {
             self.cancel_later(grace.min(Duration::from_millis(self.shared.limits.cancel_grace_ms)));
         } else {
             self.turn_settled();
+        }
+    }
+
+    /// A host that did not end the session itself hears who did (R41, R86).
+    fn tell_of_end(&self, reason: Reason) {
+        let why = match reason {
+            Reason::HostLost(Loss::Replaced) => "another connection took the session over",
+            Reason::Operator | Reason::Killed => "the operator ended the session",
+            Reason::HostLost(_) | Reason::Closed | Reason::Unused | Reason::Failed => return,
+        };
+        if self.opened.is_some() {
+            self.notice(&json!({ "detached": { "reason": why } }));
         }
     }
 

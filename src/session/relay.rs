@@ -119,7 +119,7 @@ impl State {
         match method {
             // A child is its peer's to cancel; ours is the turn (R276).
             Method::SessionCancel if !self.names_a_child(&envelope.frame) => self.cancel(),
-            Method::CancelRequest => envelope.about.into_iter().for_each(|token| self.host_withdraws(token)),
+            Method::CancelRequest => self.host_withdraws(envelope),
             _ if self.stage == Stage::Live => self.to_peer(vec![envelope], credit),
             _ => {}
         }
@@ -133,12 +133,16 @@ impl State {
 
     /// `$/cancel_request` of the host: a prompt that waits is taken back, anything else is the peer's to decide
     /// (R72).
-    fn host_withdraws(&mut self, token: Token) {
+    fn host_withdraws(&mut self, envelope: Envelope) {
+        let Some(token) = envelope.about else { return };
         if self.turn.withdraw(token) {
             return self.refuse_host(token, &RpcError::cancelled());
         }
+        if self.unsent.take_if(|prompt| prompt.token == token).is_some() {
+            return self.finish_turn(Frame::error(&RpcError::cancelled()));
+        }
         if let Some(ours) = self.ledger.find(Side::Host, token) {
-            self.to_peer(vec![withdrawal(ours)], Credit::none());
+            self.to_peer(vec![Envelope { about: Some(ours), ..envelope }], Credit::none());
         }
     }
 

@@ -26,13 +26,56 @@ impl Scene {
 
     /// With a host that offers those capabilities and a sandbox prepared by `prepare`.
     pub fn with(capabilities: Value, prepare: impl FnOnce(&mut Sandbox)) -> Self {
+        Self::playing(json!({"loadSession": false}), capabilities, prepare)
+    }
+
+    /// The same with an agent that has those capabilities.
+    pub fn playing(agent: Value, capabilities: Value, prepare: impl FnOnce(&mut Sandbox)) -> Self {
         let mut sandbox = Sandbox::new();
-        let puppets = sandbox.puppet_agent("p").willing();
+        let initialize = json!({
+            "protocolVersion": 1,
+            "agentCapabilities": agent,
+            "agentInfo": {"name": "puppet", "version": "1"},
+            "authMethods": [],
+        });
+        let puppets = sandbox.puppet_agent("p").answer_with(initialize, json!({}));
         prepare(&mut sandbox);
         sandbox.start();
         let mut host = Host::direct(&sandbox);
         host.initialize(capabilities);
         Self { host, puppets, sandbox }
+    }
+
+    /// With puppets that answer nothing by themselves, and a host that has said nothing yet.
+    pub fn silent(prepare: impl FnOnce(&mut Sandbox)) -> Self {
+        let mut sandbox = Sandbox::new();
+        let puppets = sandbox.puppet_agent("p");
+        prepare(&mut sandbox);
+        sandbox.start();
+        let host = Host::direct(&sandbox);
+        Self { host, puppets, sandbox }
+    }
+
+    /// Initialises, with this answer of the agent's; returns what the host was answered, and the process.
+    pub fn initialise(&mut self, answer: &Value) -> (Value, Peer) {
+        let id = self.host.request_initialize(json!({}));
+        let mut peer = self.puppets.next();
+        let initialize = peer.expect("initialize");
+        peer.reply(&initialize, answer.clone());
+        (self.host.result(&id), peer)
+    }
+
+    /// Another host, initialised.
+    pub fn another(&self) -> Host {
+        let mut host = Host::direct(&self.sandbox);
+        host.initialize(json!({}));
+        host
+    }
+
+    /// Takes a session up on another host, and does not wait.
+    pub fn resume(&self, host: &mut Host, session: &str, dir: &str) -> Value {
+        let cwd = self.sandbox.cwd(dir);
+        host.request("session/resume", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))
     }
 
     /// A new session in a directory of that name: its id, and its process.

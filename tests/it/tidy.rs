@@ -248,3 +248,20 @@ fn no_file_names_a_directory_of_one_machine() {
     }
     assert_tidy("machine paths", found);
 }
+
+#[test]
+fn the_manual_tells_the_true_defaults() {
+    let read = |name: &str| std::fs::read_to_string(Path::new(ROOT).join(name)).unwrap();
+    let (manual, defaults) = (read("README.md"), read("config/default.toml"));
+    let limits = manual.split("\n## ").find(|part| part.starts_with("Limits\n")).expect("a part on limits");
+    let rows: Vec<Vec<&str>> = limits.lines().map(|l| l.split('|').map(str::trim).collect()).collect();
+    let told: Vec<(&str, &str)> = rows
+        .iter()
+        .filter_map(|cells| Some((cells.get(1)?.strip_prefix('`')?.trim_end_matches('`'), cells[2])))
+        .collect();
+    assert!(!told.is_empty(), "no table of limits");
+    for (key, default) in told {
+        let line = format!("\n#{key} = {default}\n");
+        assert!(defaults.contains(&line), "README.md says {key} = {default}, config/default.toml does not");
+    }
+}
