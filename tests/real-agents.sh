@@ -18,6 +18,7 @@ export ACP_AGENTS_HOME=${ACP_AGENTS_HOME:-$HOME/acp-agents}
 python_sdk=$ACP_AGENTS_HOME/py/pysdk/bin/python
 python_host=$ACP_AGENTS_HOME/src/examples-py/client.py
 typescript_sdk=$ACP_AGENTS_HOME/agents/ts-sdk-old/node_modules/@agentclientprotocol/sdk/dist/acp.js
+places=$ACP_AGENTS_HOME/work
 run_s=900
 gone_s=20
 
@@ -134,7 +135,7 @@ expect_quiet() { # WHO PLACE
 }
 
 drive() { # AGENT
-    local result=$ACP_AGENTS_HOME/results/$1-via.json place=$ACP_AGENTS_HOME/work/$1-via
+    local result=$ACP_AGENTS_HOME/results/$1-via.json place=$places/$1-via
     rm -rf "$place" "$result"
     echo "playing $1"
     timeout "$run_s" "$tools/agent" "$1" via main -- "$ACPVISOR" acp --agent "$1" >"$work/$1.out" 2>&1 ||
