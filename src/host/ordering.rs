@@ -90,7 +90,8 @@ impl State {
             asked.to = Some(id.clone());
             asked.cwd = Some(cwd.clone());
         }
-        let order = Box::new(order);
+        let warm = self.warm.as_ref().map(|warm| warm.id.clone());
+        let order = Box::new(Order { warm, ..order });
         let msg = match wish {
             Wish::Initialize | Wish::Process => {
                 self.keep_warm(Warm { id, cwd });
@@ -175,6 +176,7 @@ impl Draft {
             capabilities: self.capabilities,
             authenticated: self.authenticated,
             held_back: None,
+            warm: None,
             resume: None,
             first: vec![first],
             opened: None,

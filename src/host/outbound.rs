@@ -149,6 +149,9 @@ impl State {
     pub(super) fn forget(&mut self, id: &SessionId) {
         self.sessions.remove(id);
         self.closing.remove(id);
+        // A late answer to one of its questions must not reach whoever has its id next.
+        let from = Address::Session(id.clone());
+        self.pending.give_up(|carried| carried.from == from);
         self.warm.take_if(|w| w.id == *id);
         self.latest.take_if(|latest| latest == id);
         self.lanes.remove(id);

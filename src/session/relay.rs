@@ -24,9 +24,14 @@ use crate::{
 impl State {
     pub(super) fn post(&mut self, letter: Letter) {
         match letter {
+            // Whoever held the session before has its end told, and no say here (MH-03).
+            Letter::Lines { from, .. } if from != self.order.host => {
+                tracing::debug!(session = %self.order.id, ?from, "lines of a former host dropped");
+            }
             Letter::Lines { envelopes, credit, .. } => self.host_lines(envelopes, credit),
             Letter::Word { word: Word::HostLost(loss), .. } => self.end(Ending::host_lost(loss)),
             Letter::Word { word: Word::Cancel, .. } => self.cancel(),
+            Letter::Word { word: Word::Yield(done), .. } => self.yield_slot(done),
             Letter::Word { .. } => {}
         }
     }

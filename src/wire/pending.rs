@@ -80,6 +80,11 @@ impl<I, O> Pending<I, O> {
         self.outbound.iter().find(|(_, note)| holds(note)).map(|(id, _)| *id)
     }
 
+    /// Takes out the requests to the other end for which this holds: nobody waits for their answers.
+    pub fn give_up(&mut self, holds: impl Fn(&O) -> bool) {
+        self.outbound.retain(|_, note| !holds(note));
+    }
+
     /// How many requests of the other end are open.
     pub fn inbound_len(&self) -> usize {
         self.inbound.len()

@@ -489,9 +489,8 @@ fn children_go_with_their_process() {
     assert!(peer.unread().iter().all(|m| m["method"] != "session/cancel"));
 }
 
-/// R275: a peer of tomorrow and a host of tomorrow hear each other byte for byte.
-#[test]
-fn the_future_is_passed_on() {
+/// A host and a peer of tomorrow, and their session: capabilities that nobody knows yet arrive (R275).
+fn tomorrow() -> (Scene, Peer, String) {
     let hologram = json!({"hologram": {"depth": 1.5}, "fs": {"readTextFile": true, "readSmell": true}});
     let mut scene = Scene::silent(|_| {});
     let id = scene.host.request_initialize(hologram.clone());
@@ -508,6 +507,13 @@ fn the_future_is_passed_on() {
     let id = scene.host.request_session(&scene.sandbox.cwd("home"));
     peer.take_session();
     let session = scene.host.result(&id)["sessionId"].as_str().unwrap().to_owned();
+    (scene, peer, session)
+}
+
+/// R275: a peer of tomorrow and a host of tomorrow hear each other byte for byte.
+#[test]
+fn the_future_is_passed_on() {
+    let (mut scene, mut peer, session) = tomorrow();
     let ours = peer.session();
 
     let prompt = |id: &str, session: &str| {
