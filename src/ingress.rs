@@ -13,7 +13,10 @@ use std::{
 };
 
 use bytes::BytesMut;
-use tokio::net::unix::{OwnedReadHalf, pipe};
+use tokio::{
+    net::unix::{OwnedReadHalf, pipe},
+    task::{AbortHandle, JoinHandle},
+};
 
 use crate::{
     limits::BATCH_ITEMS_MAX,
@@ -95,6 +98,24 @@ impl Held {
 
     fn set(&self, held: bool) {
         self.0.store(held, Ordering::Relaxed);
+    }
+}
+
+/// A task that reads. Dropping this ends it and closes the descriptor: the other end may be silent for ever, or say
+/// no whole line, and nobody would notice that it is not wanted any more.
+#[derive(Debug)]
+#[must_use = "reading ends with this"]
+pub struct Reading(AbortHandle);
+
+impl From<JoinHandle<()>> for Reading {
+    fn from(task: JoinHandle<()>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -59,6 +59,8 @@ pub const TOOL_CALL_ID_BYTES_MAX: usize = 256;
 pub const EARLY_ITEMS_MAX: usize = 1_024;
 /// Bytes of the same (R105).
 pub const EARLY_BYTES_MAX: usize = 8 * MIB;
+/// Child sessions remembered per session (R276).
+pub const CHILDREN_MAX: usize = 1_024;
 /// Permission requests open per session (R140).
 pub const OPEN_PERMISSIONS_MAX: usize = 16;
 /// Requests of one peer open towards its host.

@@ -64,7 +64,7 @@ impl Berthing {
             Operation::Resume(order) => self.resume(order, owner).await,
             Operation::End(ending, answer) => {
                 let existed = owner.is_some();
-                self.destroy(owner, ending).await;
+                self.destroy(owner, ending, "the session was closed").await;
                 self.tell(answer, existed);
                 None
             }
@@ -140,18 +140,8 @@ impl Berthing {
         }
         order.resume = Some(row);
         let ending = Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) };
-        self.destroy(owner.clone(), ending).await;
-        if let Some(owner) = owner {
-            self.tell_gone(&owner, "another connection took the session over");
-        }
+        self.destroy(owner, ending, "another connection took the session over").await;
         self.open(order).await
-    }
-
-    /// Whatever of the host's the session had open is answered by the host's own end (R239).
-    pub fn tell_gone(&self, owner: &Owner, why: &str) {
-        let gone = Gone { id: self.id.clone(), wanted_by: owner.wanted_by.clone(), why: why.to_owned() };
-        let letter = Letter::Word { from: self.address(), word: Word::SessionGone(gone) };
-        let _ = self.shared.directory.post(&owner.host, letter);
     }
 
     async fn find(&self) -> Option<Row> {
@@ -160,11 +150,20 @@ impl Berthing {
         row.await.ok().flatten().filter(|row| row.resumable)
     }
 
-    async fn destroy(&self, owner: Option<Owner>, ending: Ending) {
+    async fn destroy(&self, owner: Option<Owner>, ending: Ending, why: &str) {
         if let Some(owner) = owner {
             let _ = owner.actor.cast(session::Msg::End(ending));
-            owner.grave.closed().await;
+            owner.grave.clone().closed().await;
+            self.mourn(&owner, why);
         }
+    }
+
+    /// Tells the host of a session that it is gone: what is still open there is answered by the host's own end
+    /// (R239), and a connection that waits for its sessions need not wait longer.
+    pub fn mourn(&self, owner: &Owner, why: &str) {
+        let gone = Gone { id: self.id.clone(), wanted_by: owner.wanted_by.clone(), why: why.to_owned() };
+        let letter = Letter::Word { from: self.address(), word: Word::SessionGone(gone) };
+        let _ = self.shared.directory.post(&owner.host, letter);
     }
 
     /// An answer leaves behind everything the session said (R107).

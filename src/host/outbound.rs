@@ -1,7 +1,5 @@
 //! Lines for the host: they get this wire's ids and leave through their session's lane (R12, R107).
 
-use serde_json::value::RawValue;
-
 use super::{
     actor::{Asked, Carried, State, Warm},
     inbound::quoted,
@@ -10,12 +8,13 @@ use super::{
 use crate::{
     egress::{self, Admission, Lane, Parcel},
     id::{Address, SessionId, Token},
+    limits::CHILDREN_MAX,
+    session,
     wire::{
         Call, Envelope, Frame, Gone, Letter, Method, RpcError, Word,
         credit::Credit,
-        frame::{Class, UpdateKind},
+        frame::Class,
         outgoing::{Outgoing, Splice},
-        patch::Object,
     },
 };
 
@@ -80,12 +79,12 @@ impl State {
         }
     }
 
-    fn note_child(&mut self, parent: &SessionId, frame: &Frame) {
-        let announced = frame.update().filter(|u| u.kind == UpdateKind::Subagent).and_then(|u| u.child);
-        if let Some(child) = announced.and_then(|span| serde_json::from_slice(frame.bytes(span)).ok()) {
-            let params = Object::of(frame.member("params").map_or("{}", RawValue::get));
-            let can_cancel = params.object("update").object("capabilities").marks("cancel");
-            self.children.announce(child, parent, can_cancel);
+    /// A child that is announced has its parent's way back from then on (R276).
+    fn note_child(&mut self, id: &SessionId, frame: &Frame) {
+        let Some(child) = session::announced(frame) else { return };
+        let children = self.children.entry(id.clone()).or_default();
+        if children.len() < CHILDREN_MAX {
+            children.insert(child);
         }
     }
 
@@ -97,6 +96,7 @@ impl State {
             Method::Authenticate if ok => self.authenticated = asked.login,
             Method::SessionNew | Method::SessionResume if ok => self.hold(id.clone()),
             Method::SessionNew => self.not_opened(id, asked.cwd, frame),
+            Method::SessionResume => self.forget(id),
             Method::SessionClose => {
                 if let Some(closed) = asked.closes {
                     self.forget(&closed);
@@ -148,10 +148,11 @@ impl State {
 
     pub(super) fn forget(&mut self, id: &SessionId) {
         self.sessions.remove(id);
+        self.closing.remove(id);
         self.warm.take_if(|w| w.id == *id);
         self.latest.take_if(|latest| latest == id);
         self.lanes.remove(id);
-        self.children.orphan(id);
+        self.children.remove(id);
     }
 
     fn lane(&mut self, id: &SessionId) -> Lane {

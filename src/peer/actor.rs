@@ -15,7 +15,7 @@ use crate::{
     directory::{Card, Directory, Listing},
     egress::{self, Admission, Egress, Parcel},
     id::{Generation, SessionId, Token},
-    ingress::{Batch, End, Held, Ingress, Input},
+    ingress::{Batch, End, Held, Ingress, Input, Reading},
     limits,
     process::{self, Exit, ExitWatch, Process, Records, Scratch, SpawnError, Spawned, Spec, Tail},
     wire::{
@@ -123,6 +123,7 @@ pub struct State {
     cause: Option<Cause>,
     exit: Option<Exit>,
     read_ended: bool,
+    reading: Option<Reading>,
     counts: BTreeMap<&'static str, u64>,
     /// Frames read so far: shows that a slow answer is on its way.
     frames: u64,
@@ -161,6 +162,7 @@ impl Actor for Peer {
             cause: None,
             exit: None,
             read_ended: false,
+            reading: None,
             counts: BTreeMap::new(),
             frames: 0,
             card,
@@ -226,7 +228,7 @@ impl State {
             owner: me.get_derived(),
         };
         self.egress = Some(Egress::start(arguments, me.get_cell()).await?);
-        tokio::spawn(read(self.ingress(spawned.stdout), me.clone()));
+        self.reading = Some(tokio::spawn(read(self.ingress(spawned.stdout), me.clone())).into());
         tokio::spawn(watch(spawned.exit, me.clone()));
         if self.stage == Stage::Ending {
             self.kill();
@@ -471,8 +473,10 @@ impl State {
         if self.exit.is_none() {
             return;
         }
-        // A slow host holds the reader up: what the peer said before it went is not lost for that.
-        if !self.read_ended && self.held.is() {
+        // A slow host holds the reader up: what the peer said before it went is not lost for that, unless nobody
+        // wants it any more.
+        let wanted = !matches!(self.cause, Some(Cause::Order));
+        if wanted && !self.read_ended && self.held.is() {
             return self.settle_later(me);
         }
         self.down(me);

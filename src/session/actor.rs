@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::{
+    children::Children,
     ending::Ending,
     health::Health,
     ledger::{Ledger, Side},
@@ -202,6 +203,7 @@ pub struct State {
     pub(super) answered: u64,
     /// The peer is sick: it is replaced when its turn is over.
     pub(super) recycle: bool,
+    pub(super) children: Children,
     /// The request that opens the session, while it is open.
     pub(super) setup: Option<Setup>,
     /// Requests that wait for the process.
@@ -268,6 +270,7 @@ impl Actor for Session {
             health: Health::default(),
             answered: 0,
             recycle: false,
+            children: Children::default(),
             setup: None,
             early: Vec::new(),
             unsent: None,

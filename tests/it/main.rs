@@ -14,17 +14,24 @@ mod sandbox;
 mod scene;
 mod source;
 
+mod backpressure;
+mod bridges;
+mod commands;
+mod connections;
 mod correlation;
 mod coverage;
 mod demo;
+mod environment;
 mod framing;
 mod harness;
+mod isolation;
 mod lifecycle;
 mod negotiation;
-
+mod operator;
 mod relay;
 mod residency;
 mod routes;
 mod sessions;
+mod supervision;
 mod tidy;
 mod turns;
