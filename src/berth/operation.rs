@@ -63,9 +63,10 @@ impl Berthing {
             Operation::Open(order) => self.open(order).await,
             Operation::Resume(order) => self.resume(order, owner).await,
             Operation::End(ending, answer) => {
-                let existed = owner.is_some();
-                self.destroy(owner, ending, "the session was closed").await;
-                self.tell(answer, existed);
+                self.destroy(owner.as_ref(), ending).await;
+                // In the session's own lane, before the host forgets that it has one.
+                self.tell(answer, owner.is_some());
+                self.mourn(owner.as_ref(), "the session was closed");
                 None
             }
         }
@@ -140,7 +141,8 @@ impl Berthing {
         }
         order.resume = Some(row);
         let ending = Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) };
-        self.destroy(owner, ending, "another connection took the session over").await;
+        self.destroy(owner.as_ref(), ending).await;
+        self.mourn(owner.as_ref(), "another connection took the session over");
         self.open(order).await
     }
 
@@ -150,17 +152,17 @@ impl Berthing {
         row.await.ok().flatten().filter(|row| row.resumable)
     }
 
-    async fn destroy(&self, owner: Option<Owner>, ending: Ending, why: &str) {
+    async fn destroy(&self, owner: Option<&Owner>, ending: Ending) {
         if let Some(owner) = owner {
             let _ = owner.actor.cast(session::Msg::End(ending));
             owner.grave.clone().closed().await;
-            self.mourn(&owner, why);
         }
     }
 
     /// Tells the host of a session that it is gone: what is still open there is answered by the host's own end
     /// (R239), and a connection that waits for its sessions need not wait longer.
-    pub fn mourn(&self, owner: &Owner, why: &str) {
+    pub fn mourn(&self, owner: Option<&Owner>, why: &str) {
+        let Some(owner) = owner else { return };
         let gone = Gone { id: self.id.clone(), wanted_by: owner.wanted_by.clone(), why: why.to_owned() };
         let letter = Letter::Word { from: self.address(), word: Word::SessionGone(gone) };
         let _ = self.shared.directory.post(&owner.host, letter);

@@ -41,7 +41,7 @@ pub struct Hello {
 #[derive(Clone)]
 struct Manners {
     initialize: Value,
-    session: Value,
+    session: Option<Value>,
 }
 
 /// All processes of one agent.
@@ -85,7 +85,13 @@ impl Puppets {
 
     /// The same with that answer to `initialize` and those members in the answers that open a session.
     pub fn answer_with(self, initialize: Value, session: Value) -> Self {
-        *self.manners.lock().unwrap() = Some(Manners { initialize, session });
+        *self.manners.lock().unwrap() = Some(Manners { initialize, session: Some(session) });
+        self
+    }
+
+    /// From now on every process answers `initialize` so, and leaves everything else to the test.
+    pub fn introduced(self, initialize: Value) -> Self {
+        *self.manners.lock().unwrap() = Some(Manners { initialize, session: None });
         self
     }
 
@@ -405,17 +411,17 @@ impl Desk {
     fn answer(&self, line: &[u8]) {
         let Some(manners) = self.manners.lock().unwrap().clone() else { return };
         let Ok(request) = line::parse(line) else { return };
-        let result = match request["method"].as_str() {
-            Some("initialize") => manners.initialize,
-            Some("session/new") => {
+        let result = match (request["method"].as_str(), manners.session) {
+            (Some("initialize"), _) => manners.initialize,
+            (Some("session/new"), Some(session)) => {
                 let id = format!("puppet-{}", self.pid);
-                self.open(&id, manners.session, true)
+                self.open(&id, session, true)
             }
-            Some("session/load" | "session/resume") => {
+            (Some("session/load" | "session/resume"), Some(session)) => {
                 let id = request["params"]["sessionId"].as_str().unwrap_or_default();
-                self.open(id, manners.session, false)
+                self.open(id, session, false)
             }
-            Some("session/close") => json!({}),
+            (Some("session/close"), Some(_)) => json!({}),
             _ => return,
         };
         let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
