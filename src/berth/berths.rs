@@ -27,8 +27,8 @@ pub enum Msg {
     Open(Box<Order>),
     /// A host's `session/resume`.
     Resume(Box<Order>),
-    /// End a session.
-    End(SessionId, Ending, Answer),
+    /// A host ends a session that it holds.
+    End(Address, SessionId, Ending, Answer),
     /// From a session.
     Report(Report),
     /// From a berth.
@@ -88,7 +88,9 @@ impl Actor for Berths {
             Msg::Initialize(order) => state.initialize(order, &me).await?,
             Msg::Open(order) => state.open(order, &me).await?,
             Msg::Resume(order) => state.resume(order, &me).await?,
-            Msg::End(id, ending, answer) => state.give(id, Operation::End(ending, answer), &me).await?,
+            Msg::End(host, id, ending, answer) => {
+                state.give(id, Operation::EndOf(host, ending, answer), &me).await?
+            }
             Msg::Report(report) => state.report(report),
             Msg::Idle(idle) => state.idle(&idle),
             Msg::Post(letter) => state.post(letter, &me).await?,

@@ -34,6 +34,8 @@ pub enum Operation {
     Resume(Box<Order>),
     /// End the session.
     End(Ending, Answer),
+    /// End it, if it is this host's: another one may have taken it up meanwhile (R41).
+    EndOf(Address, Ending, Answer),
 }
 
 /// The session that is there.
@@ -62,7 +64,11 @@ impl Berthing {
         match operation {
             Operation::Open(order) => self.open(order).await,
             Operation::Resume(order) => self.resume(order, owner).await,
-            Operation::End(ending, answer) => {
+            Operation::EndOf(host, _, answer) if owner.as_ref().is_some_and(|o| o.host != host) => {
+                self.tell(answer, true);
+                owner
+            }
+            Operation::End(ending, answer) | Operation::EndOf(_, ending, answer) => {
                 self.destroy(owner.as_ref(), ending).await;
                 // In the session's own lane, before the host forgets that it has one.
                 self.tell(answer, owner.is_some());

@@ -116,7 +116,12 @@ impl State {
     pub(super) fn keep_warm(&mut self, warm: Warm) {
         if let Some(before) = self.warm.replace(warm) {
             let ending = Ending::at_once(Reason::Unused);
-            let _ = self.berths.cast(berth::Msg::End(before.id, ending, Answer::None));
+            let _ = self.berths.cast(berth::Msg::End(
+                Address::Host(self.number),
+                before.id,
+                ending,
+                Answer::None,
+            ));
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
     route::Route,
 };
 use crate::{
-    id::{Generation, Token},
+    id::{Address, Generation, Token},
     limits::{OPEN_PEER_REQUESTS_MAX, QUEUE_BYTES_MAX},
     peer::{self, Cause, Death},
     supervisor::Verdict,
@@ -25,8 +25,10 @@ impl State {
     pub(super) fn post(&mut self, letter: Letter) {
         match letter {
             // Whoever held the session before has its end told, and no say here (MH-03).
-            Letter::Lines { from, .. } if from != self.order.host => {
-                tracing::debug!(session = %self.order.id, ?from, "lines of a former host dropped");
+            Letter::Lines { from, .. } | Letter::Word { from, word: Word::HostLost(_) }
+                if from != self.order.host && from != Address::Berths =>
+            {
+                tracing::debug!(session = %self.order.id, ?from, "post of a former host dropped");
             }
             Letter::Lines { envelopes, credit, .. } => self.host_lines(envelopes, credit),
             Letter::Word { word: Word::HostLost(loss), .. } => self.end(Ending::host_lost(loss)),

@@ -392,6 +392,28 @@ fn an_answer_from_before_reaches_no_successor() {
     assert_eq!(scene.host.stop_reason(&turn), "end_turn");
 }
 
+/// R41, R51: a host that leaves while another one takes its session up does not take it away again.
+#[test]
+fn a_leaving_host_ends_nothing_that_another_has_taken_up() {
+    let mut scene = resuming(json!({"resume": {}}), 4);
+    let (session, _peer) = scene.session("work");
+    for round in 0..20 {
+        let mut second = scene.another();
+        let id = scene.resume(&mut second, &session, "work");
+        if round % 2 == 0 {
+            scene.host.close_write();
+        } else {
+            scene.host.request("session/close", json!({"sessionId": session}));
+        }
+        second.result(&id);
+        let mut heir = scene.puppets.serving();
+        scene.host.close_write();
+        scene.host.expect_end(PATIENCE);
+        plays(&mut second, &session, &mut heir);
+        scene.host = second;
+    }
+}
+
 /// R39: however many hosts want a session at once, they get it one after the other.
 #[test]
 fn takeovers_come_one_after_the_other() {
