@@ -25,7 +25,7 @@ use crate::{
     config::{Agent, Limits},
     directory::{Card, Directory, Listing},
     id::{Address, Generation, SessionId, Token},
-    ingress::Held,
+    ingress::{FreeTime, Held},
     peer,
     process::{Records, Scratch},
     residency::Slot,
@@ -195,6 +195,8 @@ pub struct State {
     pub(super) setup: Option<Setup>,
     /// Requests that wait for the process.
     pub(super) early: Vec<Envelope>,
+    /// Runs since the turn was cancelled.
+    pub(super) cancelled: Option<FreeTime>,
     /// A prompt that waits for a new process.
     pub(super) unsent: Option<Prompt>,
     /// The params that opened the session: what a new process is told.
@@ -259,6 +261,7 @@ impl Actor for Session {
             recycle: false,
             setup: None,
             early: Vec::new(),
+            cancelled: None,
             unsent: None,
             params: None,
             peer_session: None,
