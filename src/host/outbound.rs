@@ -127,16 +127,19 @@ impl State {
         }
     }
 
-    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239).
+    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239). A
+    /// request that takes the session up again is not: it waits at the berth, and may yet get it.
     fn session_gone(&mut self, id: &SessionId, why: &str) {
+        let asked = self.pending.inbound().filter(|(_, asked)| asked.to.as_ref() == Some(id));
+        let (resumes, open): (Vec<_>, Vec<_>) =
+            asked.map(|(token, asked)| (token, asked.method)).partition(|(_, m)| *m == Method::SessionResume);
+        let from = Address::Session(id.clone());
+        self.pending.forget_outbound(|carried| carried.from == from);
         self.forget(id);
-        let open: Vec<Token> = self
-            .pending
-            .inbound()
-            .filter(|(_, a)| a.to.as_ref() == Some(id))
-            .map(|(token, _)| token)
-            .collect();
-        for token in open {
+        if !resumes.is_empty() {
+            self.sessions.insert(id.clone());
+        }
+        for (token, _) in open {
             self.refuse(token, &RpcError::internal(format!("session {id}: {why}")));
         }
         if self.stage == Stage::Closing {
