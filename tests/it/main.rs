@@ -35,3 +35,4 @@ mod sessions;
 mod supervision;
 mod tidy;
 mod turns;
+mod wrappers;
