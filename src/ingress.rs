@@ -5,11 +5,8 @@
 
 use std::{
     io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
@@ -88,16 +85,59 @@ pub enum End {
 
 /// Whether a reader waits for credit: clocks of the other direction stand still meanwhile (R10, R250).
 #[derive(Debug, Clone, Default)]
-pub struct Held(Arc<AtomicBool>);
+pub struct Held(Arc<Mutex<Waits>>);
+
+#[derive(Debug, Default)]
+struct Waits {
+    /// When the wait began that lasts.
+    since: Option<Instant>,
+    /// The waits that are over, together.
+    over: Duration,
+}
 
 impl Held {
     /// Whether it waits just now.
     pub fn is(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.waits().since.is_some()
     }
 
-    fn set(&self, held: bool) {
-        self.0.store(held, Ordering::Relaxed);
+    /// How long it has waited, all together.
+    pub fn spent(&self) -> Duration {
+        let waits = self.waits();
+        waits.over + waits.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn begin(&self) {
+        self.waits().since = Some(Instant::now());
+    }
+
+    fn end(&self) {
+        let mut waits = self.waits();
+        let last = waits.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        waits.over += last;
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A clock that stands still while a reader is held.
+#[derive(Debug, Clone, Copy)]
+pub struct FreeTime {
+    began: Instant,
+    spent: Duration,
+}
+
+impl FreeTime {
+    /// From now on.
+    pub fn of(held: &Held) -> Self {
+        Self { began: Instant::now(), spent: held.spent() }
+    }
+
+    /// How much has passed in which the reader was not held.
+    pub fn elapsed(&self, held: &Held) -> Duration {
+        self.began.elapsed().saturating_sub(held.spent().saturating_sub(self.spent))
     }
 }
 
@@ -219,9 +259,9 @@ impl<S: Source> Ingress<S> {
             biased;
             value = &mut lent => value,
             () = std::future::ready(()) => {
-                self.held.set(true);
+                self.held.begin();
                 let value = lent.await;
-                self.held.set(false);
+                self.held.end();
                 value
             }
         }

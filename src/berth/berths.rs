@@ -27,8 +27,8 @@ pub enum Msg {
     Open(Box<Order>),
     /// A host's `session/resume`.
     Resume(Box<Order>),
-    /// A host ends a session that it holds.
-    End(Address, SessionId, Ending, Answer),
+    /// End a session.
+    End(SessionId, Ending, Answer),
     /// From a session.
     Report(Report),
     /// From a berth.
@@ -88,9 +88,7 @@ impl Actor for Berths {
             Msg::Initialize(order) => state.initialize(order, &me).await?,
             Msg::Open(order) => state.open(order, &me).await?,
             Msg::Resume(order) => state.resume(order, &me).await?,
-            Msg::End(host, id, ending, answer) => {
-                state.give(id, Operation::EndOf(host, ending, answer), &me).await?
-            }
+            Msg::End(id, ending, answer) => state.give(id, Operation::End(ending, answer), &me).await?,
             Msg::Report(report) => state.report(report),
             Msg::Idle(idle) => state.idle(&idle),
             Msg::Post(letter) => state.post(letter, &me).await?,
@@ -131,10 +129,10 @@ impl State {
         };
         let envelopes = order.first.iter().filter_map(answer).collect();
         let from = Address::Session(order.id.clone());
-        let gone = order.gone("no process was needed");
+        let gone = Word::SessionGone(order.id.clone(), "no process was needed".to_owned());
         let letter = Letter::Lines { from: from.clone(), envelopes, credit: Credit::none() };
         let _ = self.shared.directory.post(&order.host, letter);
-        let _ = self.shared.directory.post(&order.host, Letter::Word { from, word: Word::SessionGone(gone) });
+        let _ = self.shared.directory.post(&order.host, Letter::Word { from, word: gone });
     }
 
     async fn open(&mut self, order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {

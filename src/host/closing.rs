@@ -66,11 +66,14 @@ impl State {
     }
 
     fn end_session(&self, id: &SessionId, loss: Loss) {
-        let me = Address::Host(self.number);
-        let word = Letter::Word { from: me.clone(), word: Word::HostLost(loss) };
+        let word = Letter::Word { from: Address::Host(self.number), word: Word::HostLost(loss) };
         // Told directly, because its berth may be waiting for it to open.
         let _ = self.shared.directory.post(&Address::Session(id.clone()), word);
-        let _ = self.berths.cast(berth::Msg::End(me, id.clone(), Ending::host_lost(loss), Answer::None));
+        let _ = self.berths.cast(berth::Msg::End(
+            id.clone(),
+            Ending::host_lost(loss),
+            Answer::Unheard(Address::Host(self.number)),
+        ));
     }
 
     /// The half that still reads may hear the last answers; then the connection closes.

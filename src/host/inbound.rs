@@ -180,9 +180,8 @@ impl State {
         }
         self.latest.take_if(|latest| *latest == id);
         self.closing.insert(id.clone());
-        let me = Address::Host(self.number);
-        let answer = Answer::Host(me.clone(), token);
-        let _ = self.berths.cast(berth::Msg::End(me, id, Ending::orderly(Reason::Closed), answer));
+        let answer = Answer::Host(Address::Host(self.number), token);
+        let _ = self.berths.cast(berth::Msg::End(id, Ending::orderly(Reason::Closed), answer));
     }
 
     fn notification(&mut self, method: Method, mut frame: Frame, credit: Credit) {

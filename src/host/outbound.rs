@@ -11,7 +11,7 @@ use crate::{
     limits::CHILDREN_MAX,
     session,
     wire::{
-        Call, Envelope, Frame, Gone, Letter, Method, RpcError, Word,
+        Call, Envelope, Frame, Letter, Method, RpcError, Word,
         credit::Credit,
         frame::Class,
         outgoing::{Outgoing, Splice},
@@ -27,7 +27,7 @@ impl State {
             Letter::Lines { from: Address::Session(id), envelopes, credit } => {
                 self.lines(&id, &envelopes, credit)
             }
-            Letter::Word { word: Word::SessionGone(gone), .. } => self.session_gone(&gone),
+            Letter::Word { word: Word::SessionGone(id, why), .. } => self.session_gone(&id, &why),
             Letter::Lines { .. } | Letter::Word { .. } => {}
         }
         self.publish();
@@ -126,20 +126,20 @@ impl State {
         }
     }
 
-    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239).
-    /// A wish to have it again still stands in its berth.
-    fn session_gone(&mut self, gone: &Gone) {
-        self.forget(&gone.id);
-        let stands =
-            |token, asked: &Asked| asked.method == Method::SessionResume && !gone.wanted_by.contains(&token);
-        let open: Vec<Token> = self
-            .pending
-            .inbound()
-            .filter(|(token, asked)| asked.to.as_ref() == Some(&gone.id) && !stands(*token, asked))
-            .map(|(token, _)| token)
-            .collect();
-        for token in open {
-            self.refuse(token, &RpcError::internal(format!("session {}: {}", gone.id, gone.why)));
+    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239). A
+    /// request that takes the session up again is not: it waits at the berth, and may yet get it.
+    fn session_gone(&mut self, id: &SessionId, why: &str) {
+        let asked = self.pending.inbound().filter(|(_, asked)| asked.to.as_ref() == Some(id));
+        let (resumes, open): (Vec<_>, Vec<_>) =
+            asked.map(|(token, asked)| (token, asked.method)).partition(|(_, m)| *m == Method::SessionResume);
+        let from = Address::Session(id.clone());
+        self.pending.forget_outbound(|carried| carried.from == from);
+        self.forget(id);
+        if !resumes.is_empty() {
+            self.sessions.insert(id.clone());
+        }
+        for (token, _) in open {
+            self.refuse(token, &RpcError::internal(format!("session {id}: {why}")));
         }
         if self.stage == Stage::Closing {
             self.close_when_empty();
@@ -149,9 +149,6 @@ impl State {
     pub(super) fn forget(&mut self, id: &SessionId) {
         self.sessions.remove(id);
         self.closing.remove(id);
-        // A late answer to one of its questions must not reach whoever has its id next.
-        let from = Address::Session(id.clone());
-        self.pending.give_up(|carried| carried.from == from);
         self.warm.take_if(|w| w.id == *id);
         self.latest.take_if(|latest| latest == id);
         self.lanes.remove(id);

@@ -26,14 +26,14 @@ use crate::{
     config::{Agent, Limits},
     directory::{Card, Directory, Listing},
     id::{Address, Generation, SessionId, Token},
-    ingress::Held,
+    ingress::{FreeTime, Held},
     peer,
     process::{Records, Scratch},
     residency::Slot,
     store,
     supervisor::Verdict,
     tomb::Tomb,
-    wire::{Call, Envelope, Frame, Gone, Letter, RpcError, credit::Credit, credit::Large, patch::Object},
+    wire::{Call, Envelope, Frame, Letter, RpcError, credit::Credit, credit::Large, patch::Object},
 };
 
 /// What all sessions of a daemon share.
@@ -85,17 +85,6 @@ pub struct Order {
 }
 
 impl Order {
-    /// The host's requests that it is wanted for.
-    pub fn wanted_by(&self) -> Vec<Token> {
-        let token = |e: &Envelope| if let Call::Request(token) = e.call { Some(token) } else { None };
-        self.first.iter().filter_map(token).collect()
-    }
-
-    /// What its host is told when nothing comes of it.
-    pub fn gone(&self, why: &str) -> Gone {
-        Gone { id: self.id.clone(), wanted_by: self.wanted_by(), why: why.to_owned() }
-    }
-
     /// Stands for agent and directory (R227).
     pub fn program(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -210,6 +199,8 @@ pub struct State {
     pub(super) setup: Option<Setup>,
     /// Requests that wait for the process.
     pub(super) early: Vec<Envelope>,
+    /// Runs since the turn was cancelled.
+    pub(super) cancelled: Option<FreeTime>,
     /// A prompt that waits for a new process.
     pub(super) unsent: Option<Prompt>,
     /// The params that opened the session: what a new process is told.
@@ -277,6 +268,7 @@ impl Actor for Session {
             children: Children::default(),
             setup: None,
             early: Vec::new(),
+            cancelled: None,
             unsent: None,
             params: None,
             peer_session: None,

@@ -12,9 +12,13 @@ use super::{
 };
 use crate::{
     id::Token,
+    ingress::FreeTime,
     peer::{can_load, can_resume},
     wire::{Call, Envelope, Frame, RpcError, credit::Credit, frame::Class, patch::Object},
 };
+
+/// The least time between two looks at a clock that stands still.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 impl State {
     /// A prompt of the host.
@@ -153,6 +157,7 @@ impl State {
         self.to_host(withdrawn, Credit::none());
         let cancel = Frame::notification("session/cancel", &json!({ "sessionId": self.order.id.as_str() }));
         self.to_peer(vec![Envelope::new(Call::Notification, cancel)], Credit::none());
+        self.cancelled = self.peer.as_ref().map(|peer| FreeTime::of(&peer.held));
         self.cancel_later(self.cancel_grace());
     }
 
@@ -176,13 +181,20 @@ impl State {
         self.ending.as_ref().map_or(usual, |e| e.cancel_grace.min(usual))
     }
 
+    /// What is left of the peer's time to answer a cancel: the time it was held by a slow host is not its own (R250).
+    fn cancel_time_left(&self) -> Duration {
+        let spent = self.cancelled.zip(self.peer.as_ref()).map(|(clock, peer)| clock.elapsed(&peer.held));
+        spent.map_or(Duration::ZERO, |spent| self.cancel_grace().saturating_sub(spent))
+    }
+
     /// The peer had its time to answer the cancel: its process ends and the turn with it (R250).
     pub(super) fn cancel_due(&mut self, turn: u64) {
         if !self.turn.is_cancelling(turn) {
             return;
         }
-        if self.peer.as_ref().is_some_and(|p| p.held.is()) && !self.is_ending() {
-            return self.cancel_later(self.cancel_grace());
+        let left = self.cancel_time_left();
+        if !left.is_zero() && !self.is_ending() {
+            return self.cancel_later(left.max(LOOK_AGAIN));
         }
         tracing::warn!(session = %self.order.id, turn, "cancel was not answered in time, ending the peer");
         self.ledger.take(|open| open.kind == Kind::Prompt);

@@ -24,18 +24,29 @@ use crate::{
 impl State {
     pub(super) fn post(&mut self, letter: Letter) {
         match letter {
-            // Whoever held the session before has its end told, and no say here (MH-03).
-            Letter::Lines { from, .. } | Letter::Word { from, word: Word::HostLost(_) }
-                if from != self.order.host && from != Address::Berths =>
-            {
-                tracing::debug!(session = %self.order.id, ?from, "post of a former host dropped");
+            Letter::Lines { from, envelopes, credit } if from == self.order.host => {
+                self.host_lines(envelopes, credit);
             }
-            Letter::Lines { envelopes, credit, .. } => self.host_lines(envelopes, credit),
+            Letter::Lines { from, envelopes, .. } => self.refuse_stranger(&from, &envelopes),
+            Letter::Word { from: from @ Address::Host(_), .. } if from != self.order.host => {}
             Letter::Word { word: Word::HostLost(loss), .. } => self.end(Ending::host_lost(loss)),
             Letter::Word { word: Word::Cancel, .. } => self.cancel(),
             Letter::Word { word: Word::Yield(done), .. } => self.yield_slot(done),
             Letter::Word { .. } => {}
         }
+    }
+
+    /// A host that had the session before this one: what it answers was asked by somebody else, and what it asks it
+    /// may not.
+    fn refuse_stranger(&self, host: &Address, envelopes: &[Envelope]) {
+        let error = Frame::error(&RpcError::unknown_session(self.order.id.as_str()));
+        let refusal = |envelope: &Envelope| match envelope.call {
+            Call::Request(token) => Some(Envelope::new(Call::Response(token), error.clone())),
+            Call::Response(_) | Call::Notification => None,
+        };
+        let envelopes = envelopes.iter().filter_map(refusal).collect();
+        let letter = Letter::Lines { from: self.address(), envelopes, credit: Credit::none() };
+        let _ = self.shared.directory.post(host, letter);
     }
 
     /// Lines of the host.
@@ -355,8 +366,7 @@ impl State {
 
     /// The process is given up while its session lives on.
     pub(super) fn forsake_peer(&mut self, why: &str) {
-        self.drop_peer();
-        self.bereaved(&RpcError::runtime(format!("agent `{}` was ended: {why}", self.order.name)));
+        self.drop_peer(&RpcError::runtime(format!("agent `{}` was ended: {why}", self.order.name)));
     }
 
     /// Nobody answers any more what the peer was asked, and nobody waits for what it asked (R251).

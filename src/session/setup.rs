@@ -341,7 +341,8 @@ impl State {
 
     fn open_failed(&mut self, setup: &Setup, answer: Frame, auth: bool) -> Option<Envelope> {
         let Some(token) = setup.token else {
-            self.drop_peer();
+            let error = answer.member("error").map_or_else(|| RpcError::runtime("no session"), RpcError::of);
+            self.drop_peer(&error);
             self.fail_early(&answer);
             self.fail_unsent(&answer);
             return None;
@@ -372,7 +373,7 @@ impl State {
         if peer.authenticated && !setup.restarted {
             setup.restarted = true;
             setup.reauthenticated = false;
-            self.drop_peer();
+            self.drop_peer(&RpcError::runtime("the agent is started again for its login"));
             self.restart_peer();
             return true;
         }
@@ -394,7 +395,7 @@ impl State {
     }
 
     /// Ends the process at once; what it still says is nobody's. It is waited for before anything follows it.
-    pub(super) fn drop_peer(&mut self) {
+    pub(super) fn drop_peer(&mut self, error: &RpcError) {
         if let Some(peer) = self.peer.take() {
             let _ = peer.actor.cast(peer::Msg::End(Duration::ZERO));
             self.leaving.push(self.generation);
@@ -402,6 +403,7 @@ impl State {
         if self.stage != Stage::Ending {
             self.enter(Stage::Live);
         }
+        self.bereaved(error);
     }
 
     /// A process did not come to life: who waits for it is told.

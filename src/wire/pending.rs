@@ -80,8 +80,8 @@ impl<I, O> Pending<I, O> {
         self.outbound.iter().find(|(_, note)| holds(note)).map(|(id, _)| *id)
     }
 
-    /// Takes out the requests to the other end for which this holds: nobody waits for their answers.
-    pub fn give_up(&mut self, holds: impl Fn(&O) -> bool) {
+    /// Forgets the requests to the other end for which this holds: their answers mean nothing any more.
+    pub fn forget_outbound(&mut self, holds: impl Fn(&O) -> bool) {
         self.outbound.retain(|_, note| !holds(note));
     }
 

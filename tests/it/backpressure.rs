@@ -17,16 +17,6 @@ const MIB: usize = 1 << 20;
 /// What the daemon may hold, whatever is offered to it.
 const FLAT: usize = 64 * MIB;
 
-/// A scene whose deadlines are short.
-fn impatient(prepare: impl FnOnce(&mut Sandbox)) -> Scene {
-    Scene::with(json!({}), |sandbox| {
-        sandbox.set("limits", "cancel_grace_ms = 300");
-        sandbox.set("limits", "warm_ms = 100");
-        sandbox.set("agent.p", "stop_grace_ms = 400");
-        prepare(sandbox);
-    })
-}
-
 /// Reads texts until one does not come; they must be numbered from `from` on. Returns the next number.
 fn numbered(host: &mut Host, from: usize, count: usize) -> usize {
     for n in from..from + count {
@@ -39,8 +29,9 @@ fn numbered(host: &mut Host, from: usize, count: usize) -> usize {
 /// A host that lets one session's peer fill everything there is between the two.
 fn clogged(scene: &mut Scene, session: &str, peer: &mut Peer) -> Value {
     let (id, _) = scene.turn(session, peer);
-    scene.host.stop_reading();
     peer.flood(100_000, 4_096);
+    scene.host.expect_text();
+    scene.host.stop_reading();
     scene.sandbox.wait_quiet(session);
     assert!(!peer.heard("done flood"));
     id
@@ -49,7 +40,7 @@ fn clogged(scene: &mut Scene, session: &str, peer: &mut Peer) -> Value {
 /// R10: a peer that reads nothing fails its own prompt, in time and by name, and disturbs nobody.
 #[test]
 fn a_peer_that_does_not_read_fails_its_prompt_alone() {
-    let mut scene = impatient(|sandbox| sandbox.set("limits", "write_stall_ms = 1000"));
+    let mut scene = Scene::brisk(|sandbox| sandbox.set("limits", "write_stall_ms = 1000"));
     let (deaf, mut deaf_peer) = scene.session("deaf");
     let (other, mut other_peer) = scene.session("other");
     deaf_peer.obey("stop-reading");
@@ -67,7 +58,7 @@ fn a_peer_that_does_not_read_fails_its_prompt_alone() {
 /// R10: what a peer does not read is bounded: a request beyond that is refused, the session lives on.
 #[test]
 fn requests_beyond_the_queue_of_a_peer_are_refused_by_name() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     peer.obey("stop-reading");
     let text = "x".repeat(100_000);
@@ -93,7 +84,7 @@ fn requests_beyond_the_queue_of_a_peer_are_refused_by_name() {
 /// R10, R110: a flood of fifty mebibytes does not keep the answers of open questions from their peer.
 #[test]
 fn questions_are_answered_during_a_flood() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let (id, prompt) = scene.turn(&session, &mut peer);
     let questions: Vec<Value> = (0..16).map(|n| peer.ask_permission(&format!("call-{n}"), "true")).collect();
@@ -114,7 +105,7 @@ fn questions_are_answered_during_a_flood() {
 /// R11: a peer that closes its stdin ends its session with that cause, after everything it said.
 #[test]
 fn a_closed_stdin_is_the_named_end_of_a_session() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let (id, _) = scene.turn(&session, &mut peer);
     peer.update("said before");
@@ -131,13 +122,14 @@ fn a_closed_stdin_is_the_named_end_of_a_session() {
 /// R104, R110, R249: of a gibibyte that is offered to a host which does not read, nothing is kept.
 #[test]
 fn a_host_that_does_not_read_blocks_its_peer_and_costs_nothing() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     scene.plays(&session, &mut peer);
     let before = scene.sandbox.rss();
     let (id, _) = scene.turn(&session, &mut peer);
-    scene.host.stop_reading();
     peer.flood(16 << 10, 64 << 10);
+    scene.host.expect_text();
+    scene.host.stop_reading();
     scene.sandbox.wait_quiet(&session);
     assert!(!peer.heard("done flood"), "the peer is not blocked");
     let grown = scene.sandbox.peak_rss().saturating_sub(before);
@@ -153,7 +145,7 @@ fn a_host_that_does_not_read_blocks_its_peer_and_costs_nothing() {
 #[test]
 fn a_host_that_pauses_gets_everything_in_order() {
     const COUNT: usize = 2_000;
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let (id, prompt) = scene.turn(&session, &mut peer);
     peer.flood(COUNT as u64, 4_096);
@@ -210,7 +202,7 @@ fn lines_of_every_kind_keep_their_order() {
 /// R111: an update larger than any queue arrives whole and the turn ends as if nothing were.
 #[test]
 fn an_update_of_twenty_mebibytes_arrives_whole() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let (id, prompt) = scene.turn(&session, &mut peer);
     peer.update("before");
@@ -266,7 +258,7 @@ fn a_long_line_in_a_history_does_not_prevent_a_resume() {
 /// R108, R112, R113, R115: what nobody can slow overflows at its bound, and costs that one session.
 #[test]
 fn an_overflow_ends_one_session_and_leaves_the_other() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (full, mut peer) = scene.session("full");
     let (other, mut other_peer) = scene.session("other");
     let running = clogged(&mut scene, &full, &mut peer);
@@ -292,7 +284,7 @@ fn an_overflow_ends_one_session_and_leaves_the_other() {
 /// word of what was said.
 #[test]
 fn a_host_that_takes_nothing_loses_its_sessions_once() {
-    let mut scene = impatient(|sandbox| sandbox.set("limits", "write_stall_ms = 1000"));
+    let mut scene = Scene::brisk(|sandbox| sandbox.set("limits", "write_stall_ms = 1000"));
     let (a, mut peer_a) = scene.session("a");
     let (b, mut peer_b) = scene.session("b");
     let (_, _) = scene.turn(&b, &mut peer_b);
@@ -300,8 +292,10 @@ fn a_host_that_takes_nothing_loses_its_sessions_once() {
     peer_a.update("PAYLOAD-of-the-peer");
     peer_a.raw(b"PAYLOAD that is no message\n");
     peer_a.expect("session/prompt");
-    scene.host.stop_reading();
     peer_a.flood(100_000, 4_096);
+    let flood = |m: &Value| line::text(m).is_some_and(|text| text.starts_with("0 "));
+    scene.host.take("the flood", PATIENCE, flood);
+    scene.host.stop_reading();
     peer_a.expect("session/cancel");
     peer_b.expect("session/cancel");
     scene.sandbox.wait_empty();
@@ -320,7 +314,7 @@ fn a_host_that_takes_nothing_loses_its_sessions_once() {
 /// R115: while one session floods a host that reads, the turns of another go on.
 #[test]
 fn a_flood_does_not_starve_another_session() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (loud, mut loud_peer) = scene.session("loud");
     let (quiet, mut quiet_peer) = scene.session("quiet");
     let (id, _) = scene.turn(&loud, &mut loud_peer);
@@ -341,7 +335,7 @@ fn a_flood_does_not_starve_another_session() {
 /// R116, R117, R204: nothing of a session comes behind the answer to its close.
 #[test]
 fn nothing_comes_behind_the_answer_to_a_close() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let (other, mut other_peer) = scene.session("other");
     let (id, _) = scene.turn(&session, &mut peer);
@@ -366,11 +360,12 @@ fn nothing_comes_behind_the_answer_to_a_close() {
 /// R110, R250: the grace of a cancel does not run while a slow host keeps its agent from answering.
 #[test]
 fn a_cancel_waits_for_a_slow_host() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let (id, prompt) = scene.turn(&session, &mut peer);
+    peer.flood(20_000, 4_096);
+    let next = numbered(&mut scene.host, 0, 1);
     scene.host.stop_reading();
-    peer.flood(2_000, 4_096);
     peer.reply(&prompt, json!({"stopReason": "cancelled"}));
     scene.sandbox.wait_quiet(&session);
     scene.host.cancel(&session);
@@ -380,14 +375,14 @@ fn a_cancel_waits_for_a_slow_host() {
     scene.sandbox.wait_quiet(&session);
     scene.host.resume_reading();
     assert_eq!(scene.host.stop_reason(&id), "cancelled");
-    numbered(&mut scene.host, 0, 2_000);
+    numbered(&mut scene.host, next, 20_000 - next);
     scene.plays(&session, &mut peer);
 }
 
 /// R250, R278: an operator's kill does not wait for a host that does not read.
 #[test]
 fn a_kill_does_not_wait_for_a_slow_host() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let id = clogged(&mut scene, &session, &mut peer);
     let started = Instant::now();
@@ -402,7 +397,7 @@ fn a_kill_does_not_wait_for_a_slow_host() {
 /// R209: nor does the end of the daemon.
 #[test]
 fn a_stop_does_not_wait_for_a_slow_host() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     clogged(&mut scene, &session, &mut peer);
     scene.sandbox.signal(rustix::process::Signal::TERM);
@@ -413,7 +408,7 @@ fn a_stop_does_not_wait_for_a_slow_host() {
 /// RES-04: thousands of tiny updates a second arrive one by one, in order.
 #[test]
 fn thirty_thousand_tiny_updates_arrive_in_order() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let (id, prompt) = scene.turn(&session, &mut peer);
     peer.flood(30_000, 8);
@@ -425,7 +420,7 @@ fn thirty_thousand_tiny_updates_arrive_in_order() {
 /// SIZE-04: limits are for what is queued, not for what has passed: a turn may say more than any of them.
 #[test]
 fn a_turn_may_say_more_than_any_queue_holds() {
-    let mut scene = impatient(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let (id, prompt) = scene.turn(&session, &mut peer);
     for round in 0..10 {

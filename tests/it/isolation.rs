@@ -15,12 +15,7 @@ use crate::{
 
 /// A scene whose daemon panics when an actor of that kind takes a line with `FAULT` in it.
 fn fragile(kind: &str) -> Scene {
-    Scene::with(json!({}), |sandbox| {
-        sandbox.env("ACPVISOR_FAULT", &format!("panic-{kind}-on=FAULT"));
-        sandbox.set("limits", "cancel_grace_ms = 300");
-        sandbox.set("limits", "warm_ms = 100");
-        sandbox.set("agent.p", "stop_grace_ms = 400");
-    })
+    Scene::brisk(|sandbox| sandbox.env("ACPVISOR_FAULT", &format!("panic-{kind}-on=FAULT")))
 }
 
 fn message(error: &Value) -> &str {

@@ -37,3 +37,4 @@ mod sessions;
 mod supervision;
 mod tidy;
 mod turns;
+mod wrappers;

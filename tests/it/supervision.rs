@@ -19,45 +19,9 @@ use crate::{
 /// What a stop of the daemon may take.
 const STOP_MAX: Duration = Duration::from_millis(5_500);
 
-/// A wrapper that ignores TERM like its agent, beside a process in a session of its own.
-const STUBBORN: &str = r#"trap '' TERM
-    setsid sh -c 'sleep 600; true' >/dev/null 2>&1 &
-    "$0" demo-agent --puppet "$1" --ignore-term --ignore-eof
-    while :; do sleep 600; done"#;
-/// A wrapper that dies of TERM while its agent does not.
-const MORTAL: &str = r#"setsid sh -c 'trap "" TERM; sleep 600; true' >/dev/null 2>&1 &
-    "$0" demo-agent --puppet "$1" --ignore-term --ignore-eof
-    exit 3"#;
-/// Shim, wrapper, shell, sleeper and agent.
-const WRAPPED: usize = 5;
-
-/// A scene with short times.
-fn brisk(prepare: impl FnOnce(&mut Sandbox)) -> Scene {
-    Scene::with(json!({}), |sandbox| {
-        sandbox.set("limits", "cancel_grace_ms = 300");
-        sandbox.set("limits", "warm_ms = 100");
-        sandbox.set("agent.p", "stop_grace_ms = 400");
-        prepare(sandbox);
-    })
-}
-
 /// A scene whose puppets ignore TERM and the end of their stdin.
 fn defiant() -> Scene {
-    brisk(|sandbox| sandbox.puppet_flags("p", &["--ignore-term", "--ignore-eof"]))
-}
-
-/// A session in a wrapper, all of it running and nothing else.
-fn wrapped(script: &str) -> (Scene, String, Peer) {
-    let mut scene = brisk(|sandbox| sandbox.wrap("p", script));
-    let (session, peer) = scene.session("work");
-    wait_until("the wrapper is complete", PATIENCE, || {
-        scene.sandbox.sessions().len() == 1 && scene.sandbox.survivors().len() == WRAPPED
-    });
-    (scene, session, peer)
-}
-
-fn wait_nothing_left(sandbox: &Sandbox, deadline: Duration) {
-    wait_until("nothing is left", deadline, || sandbox.survivors().is_empty());
+    Scene::brisk(|sandbox| sandbox.puppet_flags("p", &["--ignore-term", "--ignore-eof"]))
 }
 
 fn message(error: &Value) -> &str {
@@ -84,7 +48,7 @@ fn a_session_is_ended_once_whoever_asks() {
 /// R204: first the turn is cancelled, then its answer leaves, then the process goes, then the close is answered.
 #[test]
 fn a_close_cancels_first_and_ends_the_process_last() {
-    let mut scene = brisk(|sandbox| sandbox.set("limits", "cancel_grace_ms = 10000"));
+    let mut scene = Scene::brisk(|sandbox| sandbox.set("limits", "cancel_grace_ms = 10000"));
     let (session, mut peer) = scene.session("work");
     let (id, prompt) = scene.turn(&session, &mut peer);
     let close = scene.host.request("session/close", json!({"sessionId": session}));
@@ -161,7 +125,7 @@ fn a_session_that_fails_to_start_leaves_nothing() {
 /// R207: what is asked of a session behind its close fails.
 #[test]
 fn a_closed_session_takes_no_more_requests() {
-    let mut scene = brisk(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let close = scene.host.request("session/close", json!({"sessionId": session}));
     let behind = scene.host.prompt(&session, "behind");
@@ -211,7 +175,7 @@ fn a_host_that_leaves_during_set_up_leaves_nothing() {
 /// R208, R256: a connection that its host ended is over as soon as its sessions are, and its place is free.
 #[test]
 fn a_connection_ends_with_its_sessions() {
-    let mut scene = brisk(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     let (id, _) = scene.turn(&session, &mut peer);
     scene.host.close_write();
@@ -239,7 +203,7 @@ fn a_stop_ends_twenty_busy_agents_in_time() {
     peers.iter_mut().for_each(|peer| drop(peer.expect("session/prompt")));
     scene.sandbox.signal(Signal::TERM);
     assert_eq!(scene.sandbox.wait_exit(STOP_MAX).code(), Some(0));
-    wait_nothing_left(&scene.sandbox, Duration::from_secs(1));
+    wait_until("nothing is left", Duration::from_secs(1), || scene.sandbox.survivors().is_empty());
     for id in &prompts {
         assert_eq!(scene.host.stop_reason(id), "cancelled");
     }
@@ -270,7 +234,7 @@ fn the_next_start_ends_what_a_killed_daemon_left() {
 /// R211: an agent leads a group of its own, in the directory of its session; a missing one is named.
 #[test]
 fn an_agent_leads_its_own_group_in_its_directory() {
-    let mut scene = brisk(|sandbox| sandbox.program("gone", "no-such-agent", &[]));
+    let mut scene = Scene::brisk(|sandbox| sandbox.program("gone", "no-such-agent", &[]));
     let (_, peer) = scene.session("work");
     assert_eq!(peer.hello.pgid, peer.pid());
     assert_eq!(peer.hello.cwd, scene.sandbox.cwd("work"));
@@ -281,34 +245,6 @@ fn an_agent_leads_its_own_group_in_its_directory() {
         host.request("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}, "_meta": meta}));
     let error = host.error(&id);
     assert!(message(&error).contains("no-such-agent") && message(&error).contains("PATH"), "{error}");
-}
-
-/// R212, PROC-04: an agent whose children fork all the time is gone as a whole when it is killed.
-#[test]
-fn a_kill_ends_what_forks_all_the_time() {
-    let script = r#"while :; do sleep 60 & sleep 0.01; done &
-        (setsid sh -c 'while :; do sleep 60 & sleep 0.01; done' &)
-        exec "$0" demo-agent --puppet "$1""#;
-    let mut scene = brisk(|sandbox| sandbox.wrap("p", script));
-    for round in 0..3 {
-        let (session, _peer) = scene.session(&format!("work{round}"));
-        wait_until("it forks", PATIENCE, || scene.sandbox.descendants().len() > 20);
-        scene.sandbox.control("sessions.kill", json!({"id": session}));
-        assert_eq!(scene.sandbox.peer_card(&session), Value::Null);
-    }
-    scene.sandbox.wait_empty();
-}
-
-/// R214: a descendant that holds the agent's stderr open does not hold up its end.
-#[test]
-fn an_inherited_stderr_does_not_hold_up_a_kill() {
-    let mut scene = brisk(|_| {});
-    let (session, mut peer) = scene.session("work");
-    let pids = [peer.spawn("spawn-setsid"), peer.spawn("spawn-orphan")].concat();
-    let started = Instant::now();
-    scene.sandbox.control("sessions.kill", json!({"id": session}));
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-    assert!(!pids.into_iter().any(alive) && !alive(peer.pid()));
 }
 
 /// R215, R250: an agent that hears the cancel and one that does not: both turns end, and a second order to end is
@@ -341,7 +277,7 @@ fn a_cancel_is_polite_first_and_certain_then() {
 /// R217, R219, R251: how an agent ended is told, behind everything it said before.
 #[test]
 fn what_an_agent_said_stays_and_its_end_is_told() {
-    let mut scene = brisk(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     for (n, (order, told)) in
         [("exit 0", "status 0"), ("exit 3", "status 3"), ("kill", "signal 9")].into_iter().enumerate()
     {
@@ -398,76 +334,6 @@ fn an_agent_that_exits_after_its_answer_is_replaced() {
     host.new_session(&sandbox.cwd("work"));
 }
 
-/// R279: nothing of a wrapped agent is left behind a close.
-#[test]
-fn a_close_leaves_nothing_of_a_wrapper() {
-    for script in [STUBBORN, MORTAL] {
-        let (mut scene, session, peer) = wrapped(script);
-        let close = scene.host.request("session/close", json!({"sessionId": session}));
-        scene.host.result(&close);
-        assert!(!alive(peer.pid()) && scene.sandbox.survivors().is_empty());
-        scene.sandbox.wait_empty();
-    }
-}
-
-/// R279: nor behind the cancel of a turn that hangs.
-#[test]
-fn a_cancel_of_a_hung_turn_leaves_nothing_of_a_wrapper() {
-    for script in [STUBBORN, MORTAL] {
-        let (mut scene, session, mut peer) = wrapped(script);
-        let (id, _) = scene.turn(&session, &mut peer);
-        scene.host.cancel(&session);
-        assert_eq!(scene.host.stop_reason(&id), "cancelled");
-        wait_nothing_left(&scene.sandbox, PATIENCE);
-        assert!(!alive(peer.pid()));
-        assert!(scene.sandbox.sessions().contains(&session), "the session itself lives on");
-    }
-}
-
-/// R209, R279, PROC-09: nor behind a stop of the daemon.
-#[test]
-fn a_stop_leaves_nothing_of_a_wrapper() {
-    for script in [STUBBORN, MORTAL] {
-        let (mut scene, _, _peer) = wrapped(script);
-        scene.sandbox.signal(Signal::TERM);
-        assert_eq!(scene.sandbox.wait_exit(STOP_MAX).code(), Some(0));
-        wait_nothing_left(&scene.sandbox, Duration::from_secs(1));
-    }
-}
-
-/// R210, R279: nor five seconds behind the kill of the daemon.
-#[test]
-fn a_kill_of_the_daemon_leaves_nothing_of_a_wrapper() {
-    for script in [STUBBORN, MORTAL] {
-        let (mut scene, _, _peer) = wrapped(script);
-        scene.sandbox.kill();
-        wait_nothing_left(&scene.sandbox, Duration::from_secs(5));
-    }
-}
-
-/// PROC-02: twenty sessions one after the other leave no process of their chains and no memory.
-#[test]
-fn twenty_sessions_in_a_row_leave_nothing() {
-    let chain = r#"sh -c 'sh -c "\"$0\" demo-agent --puppet \"$1\" --ignore-term --ignore-eof" "$0" "$1"; true' "$0" "$1"; true"#;
-    let mut scene = brisk(|sandbox| {
-        sandbox.wrap("p", chain);
-        sandbox.set("agent.p", "stop_grace_ms = 100");
-    });
-    let mut settled = 0;
-    for n in 0..20 {
-        let (session, peer) = scene.session("work");
-        let close = scene.host.request("session/close", json!({"sessionId": session}));
-        scene.host.result(&close);
-        assert!(!alive(peer.pid()));
-        if n == 4 {
-            settled = scene.sandbox.rss();
-        }
-    }
-    let grown = scene.sandbox.rss().saturating_sub(settled);
-    assert!(grown < 4 << 20, "grew by {grown} bytes");
-    scene.sandbox.wait_empty();
-}
-
 /// PROC-10: a host that vanishes takes its sessions along: never unlisted and alive.
 #[test]
 fn a_host_that_vanishes_takes_its_sessions_along() {
@@ -485,7 +351,7 @@ fn a_host_that_vanishes_takes_its_sessions_along() {
 /// SES-07, R227: an agent that exits between turns is told of, and the next prompt starts it once.
 #[test]
 fn an_agent_that_exits_while_idle_is_started_once_more() {
-    let mut scene = brisk(|_| {});
+    let mut scene = Scene::brisk(|_| {});
     let (session, mut peer) = scene.session("work");
     peer.command("exit 0");
     let told = scene
