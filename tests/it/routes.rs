@@ -645,11 +645,12 @@ fn hosts_of_every_habit_are_served() {
 fn a_connection_may_end_with_requests_open() {
     let mut scene = Scene::open();
     let (session, mut peer) = scene.session("work");
-    let mut hasty = scene.another();
-    hasty.request_session(&scene.sandbox.cwd("a"));
-    hasty.request("authenticate", json!({"methodId": "x"}));
-    hasty.prompt("01900000-0000-7000-8000-000000000000", "x");
-    drop(hasty);
+    for _ in 0..10 {
+        let mut hasty = scene.another();
+        hasty.request_session(&scene.sandbox.cwd("a"));
+        hasty.request("authenticate", json!({"methodId": "x"}));
+        hasty.prompt("01900000-0000-7000-8000-000000000000", "x");
+    }
     let mut busy: Host = scene.another();
     let other = busy.new_session(&scene.sandbox.cwd("b"));
     let mut theirs = scene.puppets.serving();
