@@ -5,15 +5,15 @@
 
 use std::{
     io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
-use tokio::net::unix::{OwnedReadHalf, pipe};
+use tokio::{
+    net::unix::{OwnedReadHalf, pipe},
+    task::{AbortHandle, JoinHandle},
+};
 
 use crate::{
     limits::BATCH_ITEMS_MAX,
@@ -85,16 +85,77 @@ pub enum End {
 
 /// Whether a reader waits for credit: clocks of the other direction stand still meanwhile (R10, R250).
 #[derive(Debug, Clone, Default)]
-pub struct Held(Arc<AtomicBool>);
+pub struct Held(Arc<Mutex<Waits>>);
+
+#[derive(Debug, Default)]
+struct Waits {
+    /// When the wait began that lasts.
+    since: Option<Instant>,
+    /// The waits that are over, together.
+    over: Duration,
+}
 
 impl Held {
     /// Whether it waits just now.
     pub fn is(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.waits().since.is_some()
     }
 
-    fn set(&self, held: bool) {
-        self.0.store(held, Ordering::Relaxed);
+    /// How long it has waited, all together.
+    pub fn spent(&self) -> Duration {
+        let waits = self.waits();
+        waits.over + waits.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn begin(&self) {
+        self.waits().since = Some(Instant::now());
+    }
+
+    fn end(&self) {
+        let mut waits = self.waits();
+        let last = waits.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        waits.over += last;
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A clock that stands still while a reader is held.
+#[derive(Debug, Clone, Copy)]
+pub struct FreeTime {
+    began: Instant,
+    spent: Duration,
+}
+
+impl FreeTime {
+    /// From now on.
+    pub fn of(held: &Held) -> Self {
+        Self { began: Instant::now(), spent: held.spent() }
+    }
+
+    /// How much has passed in which the reader was not held.
+    pub fn elapsed(&self, held: &Held) -> Duration {
+        self.began.elapsed().saturating_sub(held.spent().saturating_sub(self.spent))
+    }
+}
+
+/// A task that reads. Dropping this ends it and closes the descriptor: the other end may be silent for ever, or say
+/// no whole line, and nobody would notice that it is not wanted any more.
+#[derive(Debug)]
+#[must_use = "reading ends with this"]
+pub struct Reading(AbortHandle);
+
+impl From<JoinHandle<()>> for Reading {
+    fn from(task: JoinHandle<()>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -126,12 +187,18 @@ impl<S: Source> Ingress<S> {
                 Ok(read) => read,
                 Err(end) => return end,
             };
-            let mut inputs: Vec<Input> = std::iter::from_fn(|| lines.next_line()).map(input).collect();
-            if read == 0 {
-                inputs.extend(lines.finish().map(input));
-            }
-            if !self.hand_over(inputs, &mut large, &deliver).await {
-                return End::Unwanted;
+            loop {
+                let next = std::iter::from_fn(|| lines.next_line()).take(BATCH_ITEMS_MAX);
+                let mut inputs: Vec<Input> = next.map(input).collect();
+                if read == 0 && inputs.is_empty() {
+                    inputs.extend(lines.finish().map(input));
+                }
+                if inputs.is_empty() {
+                    break;
+                }
+                if !self.hand_over(inputs, &mut large, &deliver).await {
+                    return End::Unwanted;
+                }
             }
             if lines.partial() <= self.budget.limit().bytes {
                 large = None;
@@ -147,7 +214,10 @@ impl<S: Source> Ingress<S> {
         loop {
             self.readable(lines.partial()).await?;
             match self.source.try_read(lines.buffer()) {
-                Ok(read) => return Ok(read),
+                Ok(read) => {
+                    lines.filled(read);
+                    return Ok(read);
+                }
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(e) => return Err(End::Failed(e)),
             }
@@ -189,9 +259,9 @@ impl<S: Source> Ingress<S> {
             biased;
             value = &mut lent => value,
             () = std::future::ready(()) => {
-                self.held.set(true);
+                self.held.begin();
                 let value = lent.await;
-                self.held.set(false);
+                self.held.end();
                 value
             }
         }

@@ -24,7 +24,10 @@ use rustix::{
 };
 use thiserror::Error;
 
-use crate::{config::Paths, limits::SOCKET_PATH_BYTES_MAX};
+use crate::{
+    config::{Paths, paths::RUNTIME_VARIABLE},
+    limits::SOCKET_PATH_BYTES_MAX,
+};
 
 mod detach;
 
@@ -72,7 +75,7 @@ pub enum StartError {
     /// The operating system limits the length of a socket's path.
     #[error(
         "reach a daemon at {}: the path has {} bytes and a socket may have {SOCKET_PATH_BYTES_MAX}; \
-         set XDG_RUNTIME_DIR to a shorter directory",
+         set XDG_RUNTIME_DIR or {RUNTIME_VARIABLE} to a shorter directory",
         path.display(), path.as_os_str().len()
     )]
     PathTooLong {
@@ -112,10 +115,10 @@ pub enum StartError {
 impl Socket {
     /// Where it lies.
     pub fn path(self, paths: &Paths) -> PathBuf {
-        paths.runtime_dir.join(match self {
-            Self::Host => "host.sock",
-            Self::Control => "control.sock",
-        })
+        match self {
+            Self::Host => paths.host_socket(),
+            Self::Control => paths.control_socket(),
+        }
     }
 }
 

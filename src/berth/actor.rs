@@ -7,10 +7,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef, SupervisionEv
 use super::operation::{Berthing, Operation, Owner};
 use crate::{
     directory::{Card, Listing},
-    id::{Address, SessionId},
+    id::SessionId,
     residency,
     session::{Report, Shared},
-    wire::{Letter, Word},
 };
 
 /// What it takes.
@@ -110,12 +109,11 @@ impl State {
     fn performed(&mut self, owner: Option<Owner>) {
         self.busy = false;
         self.done += 1;
-        match owner {
-            // It ended by itself before it was anybody's.
-            Some(owner) if owner.actor.get_status() >= ractor::ActorStatus::Stopping => {
-                self.tell_gone(&owner, "the session could not be opened");
-            }
-            owner => self.owner = owner,
+        self.owner = owner;
+        // It may have ended by itself before it was anybody's.
+        let ended = |o: &mut Owner| o.actor.get_status() >= ractor::ActorStatus::Stopping;
+        if let Some(owner) = self.owner.take_if(ended) {
+            self.berthing.mourn(Some(&owner), "the session could not be opened");
         }
     }
 
@@ -136,19 +134,11 @@ impl State {
         tokio::spawn(perform(self.berthing.clone(), operation, finished));
     }
 
-    /// Whatever of the host's the session had open is answered by the host's own end (R239).
     fn session_gone(&mut self, cell: &ractor::ActorCell, why: &str) {
         let owner = self.owner.take_if(|o| o.actor.get_id() == cell.get_id());
         if let Some(owner) = owner {
-            self.tell_gone(&owner, why);
+            self.berthing.mourn(Some(&owner), why);
         }
-    }
-
-    fn tell_gone(&self, owner: &Owner, why: &str) {
-        let id = self.berthing.id.clone();
-        let from = Address::Session(id.clone());
-        let letter = Letter::Word { from, word: Word::SessionGone(id, why.to_owned()) };
-        let _ = self.berthing.shared.directory.post(&owner.host, letter);
     }
 }
 

@@ -22,8 +22,18 @@ pub enum Answer {
     Host(Address, Token),
     /// An operator.
     Operator(Done),
-    /// Nobody.
-    None,
+    /// Nobody; it is for that host's session only.
+    Unheard(Address),
+}
+
+impl Answer {
+    /// The host that wants it: it ends no session but its own.
+    fn host(&self) -> Option<&Address> {
+        match self {
+            Self::Host(host, _) | Self::Unheard(host) => Some(host),
+            Self::Operator(_) => None,
+        }
+    }
 }
 
 /// One thing to do.
@@ -42,6 +52,8 @@ pub struct Owner {
     pub actor: ActorRef<session::Msg>,
     pub grave: Grave,
     pub host: Address,
+    /// Requests that it was wanted for: whichever it did not answer is answered when it is gone.
+    pub wanted: Vec<Token>,
 }
 
 /// What a task needs.
@@ -60,13 +72,18 @@ impl Berthing {
         match operation {
             Operation::Open(order) => self.open(order).await,
             Operation::Resume(order) => self.resume(order, owner).await,
-            Operation::End(ending, answer) => {
-                let existed = owner.is_some();
-                self.destroy(owner, ending).await;
-                self.tell(answer, existed);
-                None
-            }
+            Operation::End(ending, answer) => self.end(ending, answer, owner).await,
         }
+    }
+
+    /// Ends the session; a host ends none but its own.
+    async fn end(&self, ending: Ending, answer: Answer, mut owner: Option<Owner>) -> Option<Owner> {
+        let others = owner.take_if(|owner| answer.host().is_some_and(|host| *host != owner.host));
+        self.destroy(owner.as_ref(), ending).await;
+        // In the session's own lane, before the host forgets that it has one (R116).
+        self.tell(answer, owner.is_some());
+        self.mourn(owner.as_ref(), "the session was closed");
+        others
     }
 
     async fn open(&self, mut order: Box<Order>) -> Option<Owner> {
@@ -81,7 +98,7 @@ impl Berthing {
         let waits = order.resume.is_some();
         order.opened = Some(opened);
         let (tomb, grave) = tomb();
-        let host = order.host.clone();
+        let (host, wanted) = (order.host.clone(), tokens(&order.first));
         let arguments = session::Arguments {
             order: *order,
             shared: self.shared.clone(),
@@ -89,12 +106,18 @@ impl Berthing {
             tomb,
             reports: self.reports.clone(),
         };
-        let actor = Session::start(arguments, self.berth.clone()).await.ok()?;
+        let actor = match Session::start(arguments, self.berth.clone()).await {
+            Ok(actor) => actor,
+            Err(error) => {
+                self.tell_gone(&host, &wanted, &error.to_string());
+                return None;
+            }
+        };
         // Loads of one id come one after the other: the next waits until this one is answered (R39).
         if waits {
             let _ = done.await;
         }
-        Some(Owner { actor, grave, host })
+        Some(Owner { actor, grave, host, wanted })
     }
 
     async fn reserve(&self) -> Result<Slot, RpcError> {
@@ -109,7 +132,8 @@ impl Berthing {
     }
 
     async fn resume(&self, mut order: Box<Order>, owner: Option<Owner>) -> Option<Owner> {
-        if let Some(owner) = owner.clone().filter(|o| o.host == order.host) {
+        if let Some(mut owner) = owner.clone().filter(|o| o.host == order.host) {
+            owner.wanted.extend(tokens(&order.first));
             let letter = Letter::Lines { from: order.host, envelopes: order.first, credit: Credit::none() };
             let _ = owner.actor.cast(session::Msg::Post(letter));
             return Some(owner);
@@ -136,17 +160,9 @@ impl Berthing {
             return owner;
         }
         order.resume = Some(row);
-        let replaced = owner.as_ref().map(|o| o.host.clone());
-        self.destroy(
-            owner,
-            Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) },
-        )
-        .await;
-        if let Some(host) = replaced {
-            let word =
-                Word::SessionGone(self.id.clone(), "another connection took the session over".to_owned());
-            let _ = self.shared.directory.post(&host, Letter::Word { from: self.address(), word });
-        }
+        let ending = Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) };
+        self.destroy(owner.as_ref(), ending).await;
+        self.mourn(owner.as_ref(), "another connection took the session over");
         self.open(order).await
     }
 
@@ -156,10 +172,31 @@ impl Berthing {
         row.await.ok().flatten().filter(|row| row.resumable)
     }
 
-    async fn destroy(&self, owner: Option<Owner>, ending: Ending) {
+    async fn destroy(&self, owner: Option<&Owner>, ending: Ending) {
         if let Some(owner) = owner {
             let _ = owner.actor.cast(session::Msg::End(ending));
-            owner.grave.closed().await;
+            owner.grave.clone().closed().await;
+        }
+    }
+
+    /// Tells a host that its session is gone: what it asked of the session is answered at the host's own end (R239),
+    /// and a connection that waits for its sessions need not wait longer. What the session was wanted for is answered
+    /// here, because another such request of the host may still wait at the berth; what was answered before is not
+    /// answered again.
+    fn tell_gone(&self, host: &Address, wanted: &[Token], why: &str) {
+        let error = Frame::error(&RpcError::internal(format!("session {}: {why}", self.id)));
+        let answer = |token: &Token| Envelope::new(Call::Response(*token), error.clone());
+        let envelopes = wanted.iter().map(answer).collect();
+        let letter = Letter::Lines { from: self.address(), envelopes, credit: Credit::none() };
+        let _ = self.shared.directory.post(host, letter);
+        let word = Word::SessionGone(self.id.clone(), why.to_owned());
+        let _ = self.shared.directory.post(host, Letter::Word { from: self.address(), word });
+    }
+
+    /// The same of the session that was there.
+    pub fn mourn(&self, owner: Option<&Owner>, why: &str) {
+        if let Some(owner) = owner {
+            self.tell_gone(&owner.host, &owner.wanted, why);
         }
     }
 
@@ -176,7 +213,7 @@ impl Berthing {
                 let known = existed.then_some(()).ok_or_else(|| format!("session {} is not live", self.id));
                 let _ = done.send(known);
             }
-            Answer::None => {}
+            Answer::Unheard(_) => {}
         }
     }
 
@@ -188,6 +225,12 @@ impl Berthing {
     fn address(&self) -> Address {
         Address::Session(self.id.clone())
     }
+}
+
+/// The requests among these lines.
+fn tokens(lines: &[Envelope]) -> Vec<Token> {
+    let token = |line: &Envelope| if let Call::Request(token) = line.call { Some(token) } else { None };
+    lines.iter().filter_map(token).collect()
 }
 
 /// Answers everything that a session was wanted for.

@@ -1,4 +1,4 @@
-//! What SIGTERM does to this process, when it shall not simply end it.
+//! What signals do to this process: SIGTERM, when it shall not simply end it, and SIGSTOP.
 
 use std::thread;
 
@@ -26,4 +26,11 @@ pub(super) fn tell(told: impl Fn() + Send + 'static) {
             told();
         }
     });
+}
+
+/// Stops this process. The signal goes to the calling thread, which so does nothing more before it is continued;
+/// one to the whole process could be taken by another thread while this one goes on.
+pub(super) fn stop_here() {
+    // SAFETY: no handler can be installed for SIGSTOP.
+    unsafe { libc::raise(libc::SIGSTOP) };
 }

@@ -14,6 +14,7 @@ use super::{
     client::{self, Verdict},
     flood,
     script::Script,
+    terminate,
     turn::{Afterwards, Answer, Cancelled, Turn},
 };
 
@@ -127,7 +128,7 @@ fn stderr(turn: &Turn, bytes: usize) {
 
 fn stop(turn: &Turn) {
     turn.text("stopping");
-    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+    terminate::stop_here();
 }
 
 fn ask(turn: &mut Turn) -> Result<(), Cancelled> {

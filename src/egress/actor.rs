@@ -1,6 +1,7 @@
 //! The mailbox of a way out: takes parcels, hands the pump one write at a time, tells its owner what failed.
 
 use std::{
+    collections::HashSet,
     io::{self, IoSlice},
     sync::Arc,
     time::Duration,
@@ -16,12 +17,12 @@ use super::{
 use crate::{
     id::Token,
     ingress::Held,
-    limits::{QUEUE_BYTES_MAX, QUEUE_ITEMS_MAX, READ_BYTES},
+    limits::{QUEUE_BYTES_MAX, QUEUE_ITEMS_MAX, READ_BYTES_MAX},
     wire::credit::Amount,
 };
 
 /// Bytes one write aims at.
-const WRITE_BYTES: usize = 4 * READ_BYTES;
+const WRITE_BYTES: usize = READ_BYTES_MAX;
 
 /// What the owner hears.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +77,7 @@ impl Egress {
                 queue: Queue::new(Amount { items: QUEUE_ITEMS_MAX, bytes: QUEUE_BYTES_MAX }),
                 way: Some(Way { direct: Box::new(move |slices| sink.try_write(slices)), rest: writes }),
                 pump: task.abort_handle(),
+                overflowed: HashSet::new(),
                 owner: args.owner,
                 closing: false,
             }
@@ -102,6 +104,8 @@ pub struct State {
     /// Gone once nothing more may leave.
     way: Option<Way>,
     pump: tokio::task::AbortHandle,
+    /// Lanes whose overflow was told.
+    overflowed: HashSet<Lane>,
     owner: DerivedActorRef<Event>,
     closing: bool,
 }
@@ -135,6 +139,8 @@ impl State {
         let event = match (self.queue.offer(lane, parcel, admission), admission) {
             (Wait::Queued, _) => return,
             (Wait::Full, Admission::Request(token)) => Event::Refused(token),
+            // Once per lane: whoever hears it ends what fills the lane (R113).
+            (Wait::Full, _) if !self.overflowed.insert(lane) => return,
             (Wait::Full, _) => Event::Overflow(lane),
         };
         self.say(event);

@@ -16,10 +16,13 @@ use tokio::{
 };
 
 use super::queue::Parcel;
-use crate::ingress::Held;
+use crate::ingress::{FreeTime, Held};
 
 /// Most slices one write takes; Linux's IOV_MAX.
 const SLICES_MAX: usize = 1_024;
+
+/// The least time between two looks at a clock that stands still.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A descriptor that can be written without waiting.
 pub trait Sink: Send + Sync + 'static {
@@ -143,10 +146,13 @@ impl<S: Sink> Pump<S> {
     }
 
     async fn writable(&self) -> Result<(), Failure> {
+        let clock = FreeTime::of(&self.held);
         loop {
-            match tokio::time::timeout(self.stall, self.sink.writable()).await {
+            // A wait that stands still is looked at again after a while, not at once.
+            let left = self.stall.saturating_sub(clock.elapsed(&self.held)).max(LOOK_AGAIN);
+            match tokio::time::timeout(left, self.sink.writable()).await {
                 Ok(ready) => return ready.map_err(|e| Failure::Broken(e.kind())),
-                Err(_) if self.held.is() => {}
+                Err(_) if clock.elapsed(&self.held) < self.stall => {}
                 Err(_) => return Err(Failure::Stalled),
             }
         }

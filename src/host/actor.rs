@@ -10,7 +10,7 @@ use std::{
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::net::UnixStream;
 
-use super::{children::Children, ordering::Ordered, stage::Stage};
+use super::{ordering::Ordered, stage::Stage};
 use crate::{
     berth,
     config::Config,
@@ -18,7 +18,7 @@ use crate::{
     egress::{self, Egress, Lane},
     hello::Hello,
     id::{Address, ConnectionId, SessionId, Token},
-    ingress::{Batch, End, Held, Ingress},
+    ingress::{Batch, End, Held, Ingress, Reading},
     limits,
     session::Shared,
     wire::{
@@ -115,13 +115,17 @@ pub struct State {
     pub(super) pending: Pending<Asked, Carried>,
     /// Sessions of this connection, those included that are being set up.
     pub(super) sessions: HashSet<SessionId>,
+    /// Those of them that it closes: nothing more is let in (R207).
+    pub(super) closing: HashSet<SessionId>,
     /// The latest of them: answers what names none (R13).
     pub(super) latest: Option<SessionId>,
     pub(super) warm: Option<Warm>,
-    pub(super) children: Children,
+    /// Children that sessions announced, by their own ids (R276).
+    pub(super) children: HashMap<SessionId, HashSet<String>>,
     pub(super) lanes: HashMap<SessionId, Lane>,
     pub(super) next_lane: Lane,
     pub(super) card: Arc<Card>,
+    _reading: Reading,
     _listing: Listing,
 }
 
@@ -151,7 +155,7 @@ impl Actor for Host {
             line_time_max: stall,
             held: Held::default(),
         };
-        tokio::spawn(read(ingress, me.clone()));
+        let reading = tokio::spawn(read(ingress, me.clone())).into();
         me.send_after(Duration::from_millis(limits.first_message_ms), || Msg::FirstDue);
         let card = Card::new("host", args.number.to_string(), "listener/host");
         card.set("pid", args.pid);
@@ -171,12 +175,14 @@ impl Actor for Host {
             authenticated: None,
             pending: Pending::default(),
             sessions: HashSet::new(),
+            closing: HashSet::new(),
             latest: None,
             warm: None,
-            children: Children::default(),
+            children: HashMap::new(),
             lanes: HashMap::new(),
             next_lane: 0,
             card,
+            _reading: reading,
         })
     }
 

@@ -115,7 +115,8 @@ impl State {
     pub(super) fn keep_warm(&mut self, warm: Warm) {
         if let Some(before) = self.warm.replace(warm) {
             let ending = Ending::at_once(Reason::Unused);
-            let _ = self.berths.cast(berth::Msg::End(before.id, ending, Answer::None));
+            let answer = Answer::Unheard(Address::Host(self.number));
+            let _ = self.berths.cast(berth::Msg::End(before.id, ending, answer));
         }
     }
 

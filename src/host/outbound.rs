@@ -1,21 +1,20 @@
 //! Lines for the host: they get this wire's ids and leave through their session's lane (R12, R107).
 
-use serde_json::value::RawValue;
-
 use super::{
-    actor::{Carried, State, Warm},
+    actor::{Asked, Carried, State, Warm},
     inbound::quoted,
     stage::Stage,
 };
 use crate::{
     egress::{self, Admission, Lane, Parcel},
     id::{Address, SessionId, Token},
+    limits::CHILDREN_MAX,
+    session,
     wire::{
         Call, Envelope, Frame, Letter, Method, RpcError, Word,
         credit::Credit,
-        frame::{Class, UpdateKind},
+        frame::Class,
         outgoing::{Outgoing, Splice},
-        patch::Object,
     },
 };
 
@@ -80,23 +79,24 @@ impl State {
         }
     }
 
-    fn note_child(&mut self, parent: &SessionId, frame: &Frame) {
-        let announced = frame.update().filter(|u| u.kind == UpdateKind::Subagent).and_then(|u| u.child);
-        if let Some(child) = announced.and_then(|span| serde_json::from_slice(frame.bytes(span)).ok()) {
-            let params = Object::of(frame.member("params").map_or("{}", RawValue::get));
-            let can_cancel = params.object("update").object("capabilities").marks("cancel");
-            self.children.announce(child, parent, can_cancel);
+    /// A child that is announced has its parent's way back from then on (R276).
+    fn note_child(&mut self, id: &SessionId, frame: &Frame) {
+        let Some(child) = session::announced(frame) else { return };
+        let children = self.children.entry(id.clone()).or_default();
+        if children.len() < CHILDREN_MAX {
+            children.insert(child);
         }
     }
 
     /// What an answer changes here.
-    fn answered(&mut self, id: &SessionId, asked: super::actor::Asked, frame: &Frame) {
+    fn answered(&mut self, id: &SessionId, asked: Asked, frame: &Frame) {
         let ok = frame.class() == Class::Response { ok: true };
         match asked.method {
             Method::Initialize => self.initialised(ok),
             Method::Authenticate if ok => self.authenticated = asked.login,
             Method::SessionNew | Method::SessionResume if ok => self.hold(id.clone()),
             Method::SessionNew => self.not_opened(id, asked.cwd, frame),
+            Method::SessionResume => self.forget(id),
             Method::SessionClose => {
                 if let Some(closed) = asked.closes {
                     self.forget(&closed);
@@ -126,16 +126,19 @@ impl State {
         }
     }
 
-    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239).
+    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239). A
+    /// request that takes the session up again is not: it waits at the berth, and may yet get it.
     fn session_gone(&mut self, id: &SessionId, why: &str) {
+        let asked = self.pending.inbound().filter(|(_, asked)| asked.to.as_ref() == Some(id));
+        let (resumes, open): (Vec<_>, Vec<_>) =
+            asked.map(|(token, asked)| (token, asked.method)).partition(|(_, m)| *m == Method::SessionResume);
+        let from = Address::Session(id.clone());
+        self.pending.forget_outbound(|carried| carried.from == from);
         self.forget(id);
-        let open: Vec<Token> = self
-            .pending
-            .inbound()
-            .filter(|(_, a)| a.to.as_ref() == Some(id))
-            .map(|(token, _)| token)
-            .collect();
-        for token in open {
+        if !resumes.is_empty() {
+            self.sessions.insert(id.clone());
+        }
+        for (token, _) in open {
             self.refuse(token, &RpcError::internal(format!("session {id}: {why}")));
         }
         if self.stage == Stage::Closing {
@@ -145,10 +148,11 @@ impl State {
 
     pub(super) fn forget(&mut self, id: &SessionId) {
         self.sessions.remove(id);
+        self.closing.remove(id);
         self.warm.take_if(|w| w.id == *id);
         self.latest.take_if(|latest| latest == id);
         self.lanes.remove(id);
-        self.children.orphan(id);
+        self.children.remove(id);
     }
 
     fn lane(&mut self, id: &SessionId) -> Lane {

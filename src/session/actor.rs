@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::{
+    children::Children,
     ending::Ending,
     health::Health,
     ledger::{Ledger, Side},
@@ -25,7 +26,7 @@ use crate::{
     config::{Agent, Limits},
     directory::{Card, Directory, Listing},
     id::{Address, Generation, SessionId, Token},
-    ingress::Held,
+    ingress::{FreeTime, Held},
     peer,
     process::{Records, Scratch},
     residency::Slot,
@@ -191,10 +192,13 @@ pub struct State {
     pub(super) answered: u64,
     /// The peer is sick: it is replaced when its turn is over.
     pub(super) recycle: bool,
+    pub(super) children: Children,
     /// The request that opens the session, while it is open.
     pub(super) setup: Option<Setup>,
     /// Requests that wait for the process.
     pub(super) early: Vec<Envelope>,
+    /// Runs since the turn was cancelled.
+    pub(super) cancelled: Option<FreeTime>,
     /// A prompt that waits for a new process.
     pub(super) unsent: Option<Prompt>,
     /// The params that opened the session: what a new process is told.
@@ -257,8 +261,10 @@ impl Actor for Session {
             health: Health::default(),
             answered: 0,
             recycle: false,
+            children: Children::default(),
             setup: None,
             early: Vec::new(),
+            cancelled: None,
             unsent: None,
             params: None,
             peer_session: None,

@@ -11,6 +11,7 @@ use serde_json::{json, value::RawValue};
 use super::{
     actor::{Link, Msg, Report, Stage, State},
     capabilities::offer,
+    children::Children,
     ending::{Ending, Reason},
     ledger::{Kind, Side},
 };
@@ -58,6 +59,7 @@ impl State {
     pub(super) async fn start_peer(&mut self) -> Result<(), SpawnErr> {
         self.generation += 1;
         self.answered = 0;
+        self.children = Children::default();
         self.enter(Stage::Starting);
         let held = Held::default();
         let args = peer::Arguments {
@@ -329,7 +331,8 @@ impl State {
 
     fn open_failed(&mut self, setup: &Setup, answer: Frame, auth: bool) -> Option<Envelope> {
         let Some(token) = setup.token else {
-            self.drop_peer();
+            let error = answer.member("error").map_or_else(|| RpcError::runtime("no session"), RpcError::of);
+            self.drop_peer(&error);
             self.fail_early(&answer);
             self.fail_unsent(&answer);
             return None;
@@ -360,7 +363,7 @@ impl State {
         if peer.authenticated && !setup.restarted {
             setup.restarted = true;
             setup.reauthenticated = false;
-            self.drop_peer();
+            self.drop_peer(&RpcError::runtime("the agent is started again for its login"));
             self.restart_peer();
             return true;
         }
@@ -382,7 +385,7 @@ impl State {
     }
 
     /// Ends the process at once; what it still says is nobody's. It is waited for before anything follows it.
-    pub(super) fn drop_peer(&mut self) {
+    pub(super) fn drop_peer(&mut self, error: &RpcError) {
         if let Some(peer) = self.peer.take() {
             let _ = peer.actor.cast(peer::Msg::End(Duration::ZERO));
             self.leaving.push(self.generation);
@@ -390,6 +393,7 @@ impl State {
         if self.stage != Stage::Ending {
             self.enter(Stage::Live);
         }
+        self.bereaved(error);
     }
 
     /// A process did not come to life: who waits for it is told.

@@ -80,6 +80,11 @@ impl<I, O> Pending<I, O> {
         self.outbound.iter().find(|(_, note)| holds(note)).map(|(id, _)| *id)
     }
 
+    /// Forgets the requests to the other end for which this holds: their answers mean nothing any more.
+    pub fn forget_outbound(&mut self, holds: impl Fn(&O) -> bool) {
+        self.outbound.retain(|_, note| !holds(note));
+    }
+
     /// How many requests of the other end are open.
     pub fn inbound_len(&self) -> usize {
         self.inbound.len()

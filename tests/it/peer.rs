@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     os::unix::net::{UnixListener, UnixStream},
     path::Path,
     sync::{
@@ -28,7 +28,6 @@ const MARK: u8 = 1;
 
 /// What a process says about itself before anything else.
 #[derive(Debug, Clone, Deserialize)]
-#[expect(dead_code, reason = "facts for the tests that need them")]
 pub struct Hello {
     pub pid: u32,
     pub ppid: u32,
@@ -295,8 +294,18 @@ impl Peer {
 
     /// Says bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
+        self.last_words(bytes).unwrap();
+    }
+
+    /// Says bytes that may come too late: the daemon may have ended the process meanwhile.
+    pub fn last_words(&mut self, bytes: &[u8]) -> io::Result<()> {
         assert!(!bytes.contains(&MARK), "0x01 begins an order");
-        self.write.lock().unwrap().write_all(bytes).unwrap();
+        self.write.lock().unwrap().write_all(bytes)
+    }
+
+    /// Says that many updates of that many bytes, and does not wait.
+    pub fn flood(&mut self, count: u64, bytes: usize) {
+        self.command(&format!("flood {count} {bytes} {}", self.session()));
     }
 
     /// Gives an order and does not wait.

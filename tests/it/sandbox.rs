@@ -8,7 +8,7 @@ use std::{
     io::{BufReader, Write},
     os::unix::{fs::DirBuilderExt, net::UnixStream},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -73,6 +73,26 @@ impl Sandbox {
         self.agent(name, &[&["demo-agent"], flags].concat());
     }
 
+    /// Starts the puppets of that agent with these flags.
+    pub fn puppet_flags(&mut self, name: &str, flags: &[&str]) {
+        let socket = self.path(&format!("{name}.sock"));
+        let args = [&["demo-agent", "--puppet", socket.to_str().unwrap()], flags].concat();
+        self.set(&format!("agent.{name}"), &format!("args = {args:?}"));
+    }
+
+    /// Starts the puppets of that agent by a shell script, which finds the program at `$0` and the socket at
+    /// `$1`.
+    pub fn wrap(&mut self, name: &str, script: &str) {
+        let socket = self.path(&format!("{name}.sock"));
+        self.program(name, "/bin/sh", &["-c", script, ACPVISOR, socket.to_str().unwrap()]);
+    }
+
+    /// Adds an agent that is any program. The first agent added is the default one.
+    pub fn program(&mut self, name: &str, command: &str, args: &[&str]) {
+        self.agent(name, args);
+        self.set(&format!("agent.{name}"), &format!("command = {command:?}"));
+    }
+
     fn agent(&mut self, name: &str, args: &[&str]) {
         if !self.config.keys().any(|table| table.starts_with("agent.")) {
             self.set("", &format!("default_agent = {name:?}"));
@@ -84,10 +104,15 @@ impl Sandbox {
 
     /// Writes the configuration, starts the daemon and waits until both sockets answer.
     pub fn start(&mut self) {
+        let command = self.command(&["daemon"]);
+        self.start_by(command);
+    }
+
+    /// The same by any command that becomes the daemon.
+    pub fn start_by(&mut self, mut command: Command) {
         assert!(self.daemon.is_none(), "the daemon runs already");
         self.write_config();
         let stderr = File::options().append(true).create(true).open(self.path("daemon.err")).unwrap();
-        let mut command = self.command(&["daemon"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         self.daemon = Some(command.spawn().unwrap());
         let (host, control) = (self.host_socket(), self.control_socket());
@@ -259,6 +284,86 @@ impl Sandbox {
     /// The same, when an error is a failure.
     pub fn control(&self, method: &str, params: Value) -> Value {
         self.try_control(method, params).unwrap_or_else(|error| panic!("{method} answered {error}"))
+    }
+
+    /// The lines of the log file. What the daemon says on stderr repeats them.
+    pub fn entries(&self) -> Vec<String> {
+        let log = self.log();
+        log.lines().filter(|line| line.starts_with("{\"timestamp\"")).map(str::to_owned).collect()
+    }
+
+    /// How many lines of the log hold that text.
+    pub fn logged(&self, text: &str) -> usize {
+        self.entries().iter().filter(|entry| entry.contains(text)).count()
+    }
+
+    /// Waits until so many lines of the log hold that text: it is written behind what is logged.
+    pub fn wait_logged(&self, text: &str, count: usize) {
+        wait_until(&format!("{text:?} is logged"), PATIENCE, || self.logged(text) >= count);
+        assert_eq!(self.logged(text), count, "{text:?}");
+    }
+
+    /// Ids of the sessions that are there.
+    pub fn sessions(&self) -> BTreeSet<String> {
+        let listed = self.control("sessions.list", json!({}));
+        let ids = listed["sessions"].as_array().into_iter().flatten().map(|s| s["id"].as_str());
+        ids.map(|id| id.unwrap().to_owned()).collect()
+    }
+
+    /// Waits until no session holds a slot, nothing runs that an agent started, and no record of one is left.
+    pub fn wait_empty(&self) {
+        wait_until("nothing is left", PATIENCE, || {
+            let residency = self.control("status", json!({}))["residency"].clone();
+            let records = fs::read_dir(self.path("state/acpvisor/peers")).unwrap().count();
+            (&residency["resident"], &residency["reserved"], records) == (&json!(0), &json!(0), 0)
+                && self.survivors().is_empty()
+        });
+        assert!(self.sessions().is_empty());
+    }
+
+    /// Waits until nothing has been read from the peer of that session for a while: it is silent, or blocked.
+    pub fn wait_quiet(&self, session: &str) {
+        let mut last = (Value::Null, Instant::now());
+        wait_until("the peer is quiet", 3 * PATIENCE, || {
+            let now = self.peer_card(session)["last_frame_ms"].clone();
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+            last.1.elapsed() > Duration::from_millis(400)
+        });
+    }
+
+    /// What the tree shows of the peer of that session; null when there is none.
+    pub fn peer_card(&self, session: &str) -> Value {
+        let tree = self.control("tree", json!({}));
+        let mut found = Value::Null;
+        each_object(&tree, &mut |card| {
+            if card["kind"] == "peer" && card["name"].as_str().is_some_and(|name| name.starts_with(session)) {
+                found = card.clone();
+            }
+        });
+        found
+    }
+
+    /// Runs the binary to its end and gives what it said. It must end in time.
+    pub fn output(&self, args: &[&str], stdin: &str) -> Output {
+        self.finish(self.command(args), stdin)
+    }
+
+    /// The same with any command.
+    pub fn finish(&self, mut command: Command, stdin: &str) -> Output {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let pid = child.id();
+        self.claim(pid);
+        // Whoever does not want its stdin may be gone already.
+        let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+        let (sender, output) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(child.wait_with_output().unwrap()));
+        output.recv_timeout(3 * PATIENCE).unwrap_or_else(|_| {
+            process::signal(pid, Signal::KILL);
+            panic!("{command:?} does not end");
+        })
     }
 
     /// A counter that the peer of that session publishes; 0 while it was never raised.

@@ -78,6 +78,16 @@ impl Scene {
         host.request("session/resume", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))
     }
 
+    /// With short times for everything that is waited for: cancels, stops and unused processes.
+    pub fn brisk(prepare: impl FnOnce(&mut Sandbox)) -> Self {
+        Self::with(json!({}), |sandbox| {
+            sandbox.set("limits", "cancel_grace_ms = 300");
+            sandbox.set("limits", "warm_ms = 100");
+            sandbox.set("agent.p", "stop_grace_ms = 400");
+            prepare(sandbox);
+        })
+    }
+
     /// A new session in a directory of that name: its id, and its process.
     pub fn session(&mut self, dir: &str) -> (String, Peer) {
         let session = self.host.new_session(&self.sandbox.cwd(dir));

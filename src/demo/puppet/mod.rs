@@ -110,9 +110,7 @@ impl Puppet {
             Order::CloseStdin | Order::StopReading | Order::ResumeReading => {
                 return self.gate.set(order.clone());
             }
-            Order::Sigstop => {
-                rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-            }
+            Order::Sigstop => terminate::stop_here(),
             Order::SpawnSleep => self.spawn(|out| brood::child(out).map(|pid| pid.to_string()))?,
             Order::SpawnSetsid => {
                 self.spawn(|out| brood::grandchild(out).map(|(a, b)| format!("{a} {b}")))?
