@@ -63,7 +63,7 @@ trap cleanup EXIT
 
 fail() {
     failures=$((failures + 1))
-    printf '%s\n' "$*" >>"$work/faults"
+    printf "%s\n" "$*" | tee -a "$work/faults" >&2
 }
 
 # Waits until a command succeeds: wait_for SECONDS COMMAND...
@@ -287,5 +287,5 @@ stop_daemon
 
 printf '\n%-20s%-13s%-13s%-13s%-13s%-13s%-13s\n' agent initialize session/new prompt permission cancel close
 for agent in "$@"; do judge "$agent" || failures=$((failures + 1)); done
-cat "$work/hosts" "$work/faults" 2>/dev/null || true
+cat "$work/hosts" 2>/dev/null || true
 [ "$failures" -eq 0 ] || exit 1
