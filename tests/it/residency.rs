@@ -448,7 +448,7 @@ fn takeovers_come_one_after_the_other() {
 #[test]
 fn sessions_do_not_wait_for_each_other() {
     let mut scene = Scene::playing(json!({"sessionCapabilities": {"resume": {}}}), json!({}), |sandbox| {
-        sandbox.set("agent.p", "stop_grace_ms = 3000");
+        sandbox.set("agent.p", "stop_grace_ms = 30000");
     });
     let (slow, stuck) = scene.session("a");
     let (other, _peer) = scene.session("b");
@@ -460,6 +460,7 @@ fn sessions_do_not_wait_for_each_other() {
     let mut peer = scene.puppets.serving();
     plays(&mut second, &other, &mut peer);
     assert!(alive(stuck.pid()), "the other one is still on its way out");
+    process::signal(stuck.pid(), Signal::KILL);
     assert_eq!(scene.host.result(&closing), json!({}));
     assert!(!alive(stuck.pid()));
 }
