@@ -65,7 +65,8 @@ pub fn run(agent: Option<String>, start: bool, paths: &Paths, config: &Config) -
         Err(error) => {
             let start_failed = matches!(error, BridgeError::Start(_));
             if start_failed {
-                eprintln!("acpvisor: failed to {error}");
+                // in one write: other bridges of the same editor may be saying the same
+                let _ = io::stderr().write_all(format!("acpvisor: failed to {error}\n").as_bytes());
             }
             if !io::stdin().is_terminal() {
                 refuse(stdin, stdout, &format!("acpvisor failed to {error}"));

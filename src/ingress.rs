@@ -187,12 +187,18 @@ impl<S: Source> Ingress<S> {
                 Ok(read) => read,
                 Err(end) => return end,
             };
-            let mut inputs: Vec<Input> = std::iter::from_fn(|| lines.next_line()).map(input).collect();
-            if read == 0 {
-                inputs.extend(lines.finish().map(input));
-            }
-            if !self.hand_over(inputs, &mut large, &deliver).await {
-                return End::Unwanted;
+            loop {
+                let next = std::iter::from_fn(|| lines.next_line()).take(BATCH_ITEMS_MAX);
+                let mut inputs: Vec<Input> = next.map(input).collect();
+                if read == 0 && inputs.is_empty() {
+                    inputs.extend(lines.finish().map(input));
+                }
+                if inputs.is_empty() {
+                    break;
+                }
+                if !self.hand_over(inputs, &mut large, &deliver).await {
+                    return End::Unwanted;
+                }
             }
             if lines.partial() <= self.budget.limit().bytes {
                 large = None;
@@ -208,7 +214,10 @@ impl<S: Source> Ingress<S> {
         loop {
             self.readable(lines.partial()).await?;
             match self.source.try_read(lines.buffer()) {
-                Ok(read) => return Ok(read),
+                Ok(read) => {
+                    lines.filled(read);
+                    return Ok(read);
+                }
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(e) => return Err(End::Failed(e)),
             }

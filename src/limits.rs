@@ -8,8 +8,12 @@ pub const MIB: usize = 1 << 20;
 
 /// Longest line accepted on any wire (R9); the limit of the official TypeScript SDK.
 pub const LINE_BYTES_MAX: usize = 32 * MIB;
-/// How much a reader takes with one system call.
+/// A buffer of the ends that block: the bridge and `run`.
 pub const READ_BYTES: usize = 64 << 10;
+/// How much a reader takes with one system call at least; a wire that fills it gets more.
+pub const READ_BYTES_MIN: usize = 16 << 10;
+/// How much a reader takes with one system call at most: what an agent's pipe holds.
+pub const READ_BYTES_MAX: usize = 256 << 10;
 /// Head and tail kept of a line that was too long (R9).
 pub const OVERLONG_KEPT_BYTES: usize = 4 << 10;
 
@@ -55,6 +59,8 @@ pub const TOOL_CALL_ID_BYTES_MAX: usize = 256;
 pub const EARLY_ITEMS_MAX: usize = 1_024;
 /// Bytes of the same (R105).
 pub const EARLY_BYTES_MAX: usize = 8 * MIB;
+/// Child sessions remembered per session (R276).
+pub const CHILDREN_MAX: usize = 1_024;
 /// Permission requests open per session (R140).
 pub const OPEN_PERMISSIONS_MAX: usize = 16;
 /// Requests of one peer open towards its host.
@@ -77,3 +83,4 @@ const _: () = assert!(LINE_BYTES_MAX <= LARGE_POOL_BYTES, "the longest line must
 const _: () = assert!(LINE_BYTES_MAX < HOST_BYTES_MAX, "one line must not take a host's whole budget");
 const _: () = assert!(STOP_CANCEL_GRACE_MS < STOP_MS_MAX && STOP_MS_MAX < STOP_HARD_MS_MAX);
 const _: () = assert!(BATCH_ITEMS_MAX * 2 <= WINDOW_ITEMS);
+const _: () = assert!(READ_BYTES_MAX <= WINDOW_BYTES, "what one read brings must fit a window");

@@ -115,10 +115,10 @@ pub enum StartError {
 impl Socket {
     /// Where it lies.
     pub fn path(self, paths: &Paths) -> PathBuf {
-        paths.runtime_dir.join(match self {
-            Self::Host => "host.sock",
-            Self::Control => "control.sock",
-        })
+        match self {
+            Self::Host => paths.host_socket(),
+            Self::Control => paths.control_socket(),
+        }
     }
 }
 

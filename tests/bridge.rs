@@ -20,7 +20,7 @@ use acpvisor::{
     limits::LINE_BYTES_MAX,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const HELLO: &str = "{\"hello\":1}\n";
@@ -379,6 +379,39 @@ fn the_end_of_the_daemon_is_told() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(output.stderr, b"acpvisor: the daemon went away\n");
     assert!(output.stdout.is_empty());
+}
+
+/// R252, R280: kill -9 the daemon in a turn: no torn line, one error for the prompt, and the bridge ends.
+#[test]
+fn a_daemon_killed_in_a_turn_leaves_whole_lines_and_one_error() {
+    let machine = Machine::new();
+    let mut child = machine.command(&["acp", "--agent", "demo"]).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut answer = |id: u64| -> Value {
+        let mut lines = stdout.by_ref().map(|line| serde_json::from_str(&line).unwrap());
+        lines.find(|line: &Value| line["id"] == id).unwrap()
+    };
+    stdin.write_all(INITIALIZE).unwrap();
+    answer(0);
+    let new = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/new",
+        "params": { "cwd": "/", "mcpServers": [] } });
+    writeln!(stdin, "{new}").unwrap();
+    let session = answer(1)["result"]["sessionId"].clone();
+    let prompt = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": {
+        "sessionId": session, "prompt": [{ "type": "text", "text": "flood 10000000" }] } });
+    writeln!(stdin, "{prompt}").unwrap();
+    assert!(stdout.next().unwrap().contains("session/update"), "the turn runs");
+    let status = machine.command(&["status", "--json"]).output().unwrap();
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    let pid = status["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().unwrap())).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    // each line is read as strictly as the first
+    let rest: Vec<Value> = stdout.map(|line| serde_json::from_str(&line).unwrap()).collect();
+    let answers: Vec<_> = rest.iter().filter(|line| line.get("id").is_some()).collect();
+    assert_eq!(answers.len(), 1);
+    assert_eq!((&answers[0]["id"], &answers[0]["error"]["code"]), (&Value::from(2), &Value::from(-32603)));
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
 }
 
 /// R253: 20 bridges at once on a fresh machine: one daemon, 20 working hosts.

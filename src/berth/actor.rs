@@ -113,7 +113,7 @@ impl State {
         // It may have ended by itself before it was anybody's.
         let ended = |o: &mut Owner| o.actor.get_status() >= ractor::ActorStatus::Stopping;
         if let Some(owner) = self.owner.take_if(ended) {
-            self.berthing.mourn(&owner.host, &owner.wanted, "the session could not be opened");
+            self.berthing.mourn(Some(&owner), "the session could not be opened");
         }
     }
 
@@ -137,7 +137,7 @@ impl State {
     fn session_gone(&mut self, cell: &ractor::ActorCell, why: &str) {
         let owner = self.owner.take_if(|o| o.actor.get_id() == cell.get_id());
         if let Some(owner) = owner {
-            self.berthing.mourn(&owner.host, &owner.wanted, why);
+            self.berthing.mourn(Some(&owner), why);
         }
     }
 }

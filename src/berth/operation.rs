@@ -12,7 +12,7 @@ use crate::{
     session::{self, Ending, Order, Reason, Report, Session, Shared},
     store::{self, Row},
     tomb::{Grave, tomb},
-    wire::{Call, Envelope, Frame, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
+    wire::{Call, Envelope, Frame, Gone, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
 };
 
 /// Who hears that a session is gone.
@@ -52,8 +52,8 @@ pub struct Owner {
     pub actor: ActorRef<session::Msg>,
     pub grave: Grave,
     pub host: Address,
-    /// Requests that it was wanted for: whichever it did not answer is answered when it is gone.
-    pub wanted: Vec<Token>,
+    /// The host's requests that it was wanted for.
+    pub wanted_by: Vec<Token>,
 }
 
 /// What a task needs.
@@ -79,9 +79,10 @@ impl Berthing {
     /// Ends the session; a host ends none but its own.
     async fn end(&self, ending: Ending, answer: Answer, mut owner: Option<Owner>) -> Option<Owner> {
         let others = owner.take_if(|owner| answer.host().is_some_and(|host| *host != owner.host));
-        let existed = owner.is_some();
-        self.destroy(owner, ending, "the session was closed").await;
-        self.tell(answer, existed);
+        self.destroy(owner.as_ref(), ending).await;
+        // In the session's own lane, before the host forgets that it has one.
+        self.tell(answer, owner.is_some());
+        self.mourn(owner.as_ref(), "the session was closed");
         others
     }
 
@@ -97,7 +98,7 @@ impl Berthing {
         let waits = order.resume.is_some();
         order.opened = Some(opened);
         let (tomb, grave) = tomb();
-        let (host, wanted) = (order.host.clone(), tokens(&order.first));
+        let (host, wanted_by) = (order.host.clone(), order.wanted_by());
         let arguments = session::Arguments {
             order: *order,
             shared: self.shared.clone(),
@@ -105,18 +106,12 @@ impl Berthing {
             tomb,
             reports: self.reports.clone(),
         };
-        let actor = match Session::start(arguments, self.berth.clone()).await {
-            Ok(actor) => actor,
-            Err(error) => {
-                self.mourn(&host, &wanted, &error.to_string());
-                return None;
-            }
-        };
+        let actor = Session::start(arguments, self.berth.clone()).await.ok()?;
         // Loads of one id come one after the other: the next waits until this one is answered (R39).
         if waits {
             let _ = done.await;
         }
-        Some(Owner { actor, grave, host, wanted })
+        Some(Owner { actor, grave, host, wanted_by })
     }
 
     async fn reserve(&self) -> Result<Slot, RpcError> {
@@ -132,7 +127,7 @@ impl Berthing {
 
     async fn resume(&self, mut order: Box<Order>, owner: Option<Owner>) -> Option<Owner> {
         if let Some(mut owner) = owner.clone().filter(|o| o.host == order.host) {
-            owner.wanted.extend(tokens(&order.first));
+            owner.wanted_by.extend(order.wanted_by());
             let letter = Letter::Lines { from: order.host, envelopes: order.first, credit: Credit::none() };
             let _ = owner.actor.cast(session::Msg::Post(letter));
             return Some(owner);
@@ -160,7 +155,8 @@ impl Berthing {
         }
         order.resume = Some(row);
         let ending = Ending { cancel_grace: std::time::Duration::MAX, ..Ending::host_lost(Loss::Replaced) };
-        self.destroy(owner, ending, "another connection took the session over").await;
+        self.destroy(owner.as_ref(), ending).await;
+        self.mourn(owner.as_ref(), "another connection took the session over");
         self.open(order).await
     }
 
@@ -170,26 +166,20 @@ impl Berthing {
         row.await.ok().flatten().filter(|row| row.resumable)
     }
 
-    async fn destroy(&self, owner: Option<Owner>, ending: Ending, why: &str) {
+    async fn destroy(&self, owner: Option<&Owner>, ending: Ending) {
         if let Some(owner) = owner {
             let _ = owner.actor.cast(session::Msg::End(ending));
             owner.grave.clone().closed().await;
-            self.mourn(&owner.host, &owner.wanted, why);
         }
     }
 
-    /// Tells a host that its session is gone: what it asked of the session is answered at the host's own end (R239),
-    /// and a connection that waits for its sessions need not wait longer. What the session was wanted for is answered
-    /// here, because another such request of the host may still wait at the berth; what was answered before is not
-    /// answered again.
-    pub fn mourn(&self, host: &Address, wanted: &[Token], why: &str) {
-        let error = Frame::error(&RpcError::internal(format!("session {}: {why}", self.id)));
-        let answer = |token: &Token| Envelope::new(Call::Response(*token), error.clone());
-        let envelopes = wanted.iter().map(answer).collect();
-        let letter = Letter::Lines { from: self.address(), envelopes, credit: Credit::none() };
-        let _ = self.shared.directory.post(host, letter);
-        let word = Word::SessionGone(self.id.clone(), why.to_owned());
-        let _ = self.shared.directory.post(host, Letter::Word { from: self.address(), word });
+    /// Tells the host of a session that it is gone: what is still open there is answered by the host's own end
+    /// (R239), and a connection that waits for its sessions need not wait longer.
+    pub fn mourn(&self, owner: Option<&Owner>, why: &str) {
+        let Some(owner) = owner else { return };
+        let gone = Gone { id: self.id.clone(), wanted_by: owner.wanted_by.clone(), why: why.to_owned() };
+        let letter = Letter::Word { from: self.address(), word: Word::SessionGone(gone) };
+        let _ = self.shared.directory.post(&owner.host, letter);
     }
 
     /// An answer leaves behind everything the session said (R107).
@@ -219,12 +209,6 @@ impl Berthing {
     }
 }
 
-/// The requests among these lines.
-fn tokens(lines: &[Envelope]) -> Vec<Token> {
-    let token = |line: &Envelope| if let Call::Request(token) = line.call { Some(token) } else { None };
-    lines.iter().filter_map(token).collect()
-}
-
 /// Answers everything that a session was wanted for.
 pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
     let answer = |e: &Envelope| match e.call {
@@ -235,7 +219,7 @@ pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
     let letter =
         Letter::Lines { from: Address::Session(order.id.clone()), envelopes, credit: Credit::none() };
     let _ = shared.directory.post(&order.host, letter);
-    let word = Word::SessionGone(order.id.clone(), error.message.clone());
+    let word = Word::SessionGone(order.gone(&error.message));
     let _ =
         shared.directory.post(&order.host, Letter::Word { from: Address::Session(order.id.clone()), word });
 }

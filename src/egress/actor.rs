@@ -17,12 +17,12 @@ use super::{
 use crate::{
     id::Token,
     ingress::Held,
-    limits::{QUEUE_BYTES_MAX, QUEUE_ITEMS_MAX, READ_BYTES},
+    limits::{QUEUE_BYTES_MAX, QUEUE_ITEMS_MAX, READ_BYTES_MAX},
     wire::credit::Amount,
 };
 
 /// Bytes one write aims at.
-const WRITE_BYTES: usize = 4 * READ_BYTES;
+const WRITE_BYTES: usize = READ_BYTES_MAX;
 
 /// What the owner hears.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::{
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::net::UnixStream;
 
-use super::{children::Children, ordering::Ordered, stage::Stage};
+use super::{ordering::Ordered, stage::Stage};
 use crate::{
     berth,
     config::Config,
@@ -81,6 +81,13 @@ pub(super) struct Asked {
     pub login: Option<Frame>,
 }
 
+impl Asked {
+    /// Whether it is to take that session up.
+    pub(super) fn wishes_for(&self, id: &SessionId) -> bool {
+        self.method == Method::SessionResume && self.to.as_ref() == Some(id)
+    }
+}
+
 /// A request to the host that is open.
 #[derive(Debug)]
 pub(super) struct Carried {
@@ -120,7 +127,8 @@ pub struct State {
     /// The latest of them: answers what names none (R13).
     pub(super) latest: Option<SessionId>,
     pub(super) warm: Option<Warm>,
-    pub(super) children: Children,
+    /// Children that sessions announced, by their own ids (R276).
+    pub(super) children: HashMap<SessionId, HashSet<String>>,
     pub(super) lanes: HashMap<SessionId, Lane>,
     pub(super) next_lane: Lane,
     pub(super) card: Arc<Card>,
@@ -177,7 +185,7 @@ impl Actor for Host {
             closing: HashSet::new(),
             latest: None,
             warm: None,
-            children: Children::default(),
+            children: HashMap::new(),
             lanes: HashMap::new(),
             next_lane: 0,
             card,

@@ -112,12 +112,15 @@ impl State {
         self.order(token, Wish::Initialize, copy(frame));
     }
 
-    /// The session that a line names, when this connection holds it and does not close it: by its own id, or by that
-    /// of a child (R276).
+    /// The session that a line names, when this connection holds it and does not close it.
     fn held(&self, name: &str) -> Option<SessionId> {
-        let open = |id: &SessionId| self.sessions.contains(id) && !self.closing.contains(id);
-        let own = SessionId::parse(name).filter(open);
-        own.or_else(|| self.children.parent(name).filter(|id| open(id)).cloned())
+        let id = SessionId::parse(name)?;
+        (self.sessions.contains(&id) && !self.closing.contains(&id)).then_some(id)
+    }
+
+    /// The session that announced this child.
+    fn parent(&self, child: &str) -> Option<SessionId> {
+        self.children.iter().find(|(_, children)| children.contains(child)).map(|(id, _)| id.clone())
     }
 
     fn for_session(&mut self, token: Token, name: &str, frame: Frame, credit: Credit) {
@@ -164,8 +167,7 @@ impl State {
 
     /// R50: closing what is not there succeeds; what another connection holds is not there for this one.
     fn close_session(&mut self, token: Token, name: &str) {
-        let own = SessionId::parse(name).filter(|id| self.sessions.contains(id));
-        let Some(id) = own else {
+        let Some(id) = self.held(name) else {
             let elsewhere =
                 SessionId::parse(name).is_some_and(|id| self.shared.directory.has(&Address::Session(id)));
             return match elsewhere {
@@ -192,11 +194,9 @@ impl State {
             _ => {}
         }
         let named = frame.session();
-        let child = named.as_deref().filter(|name| self.children.parent(name).is_some());
-        if method == Method::SessionCancel && child.is_some_and(|name| !self.children.can_cancel(name)) {
-            return;
-        }
         let id = match &named {
+            // All that a host may do to a child is to cancel it (R276).
+            Some(name) if method == Method::SessionCancel => self.held(name).or_else(|| self.parent(name)),
             Some(name) => self.held(name),
             None => self.latest.clone(),
         };

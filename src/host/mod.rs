@@ -8,7 +8,6 @@
 //! ```
 
 mod actor;
-mod children;
 mod closing;
 mod inbound;
 mod listener;

@@ -1,21 +1,20 @@
 //! Lines for the host: they get this wire's ids and leave through their session's lane (R12, R107).
 
-use serde_json::value::RawValue;
-
 use super::{
-    actor::{Carried, State, Warm},
+    actor::{Asked, Carried, State, Warm},
     inbound::quoted,
     stage::Stage,
 };
 use crate::{
     egress::{self, Admission, Lane, Parcel},
     id::{Address, SessionId, Token},
+    limits::CHILDREN_MAX,
+    session,
     wire::{
-        Call, Envelope, Frame, Letter, Method, RpcError, Word,
+        Call, Envelope, Frame, Gone, Letter, Method, RpcError, Word,
         credit::Credit,
-        frame::{Class, UpdateKind},
+        frame::Class,
         outgoing::{Outgoing, Splice},
-        patch::Object,
     },
 };
 
@@ -28,7 +27,7 @@ impl State {
             Letter::Lines { from: Address::Session(id), envelopes, credit } => {
                 self.lines(&id, &envelopes, credit)
             }
-            Letter::Word { word: Word::SessionGone(id, why), .. } => self.session_gone(&id, &why),
+            Letter::Word { word: Word::SessionGone(gone), .. } => self.session_gone(&gone),
             Letter::Lines { .. } | Letter::Word { .. } => {}
         }
         self.publish();
@@ -80,24 +79,24 @@ impl State {
         }
     }
 
-    fn note_child(&mut self, parent: &SessionId, frame: &Frame) {
-        let announced = frame.update().filter(|u| u.kind == UpdateKind::Subagent).and_then(|u| u.child);
-        if let Some(child) = announced.and_then(|span| serde_json::from_slice(frame.bytes(span)).ok()) {
-            let params = Object::of(frame.member("params").map_or("{}", RawValue::get));
-            let can_cancel = params.object("update").object("capabilities").marks("cancel");
-            self.children.announce(child, parent, can_cancel);
+    /// A child that is announced has its parent's way back from then on (R276).
+    fn note_child(&mut self, id: &SessionId, frame: &Frame) {
+        let Some(child) = session::announced(frame) else { return };
+        let children = self.children.entry(id.clone()).or_default();
+        if children.len() < CHILDREN_MAX {
+            children.insert(child);
         }
     }
 
     /// What an answer changes here.
-    fn answered(&mut self, id: &SessionId, asked: super::actor::Asked, frame: &Frame) {
+    fn answered(&mut self, id: &SessionId, asked: Asked, frame: &Frame) {
         let ok = frame.class() == Class::Response { ok: true };
         match asked.method {
             Method::Initialize => self.initialised(ok),
             Method::Authenticate if ok => self.authenticated = asked.login,
             Method::SessionNew | Method::SessionResume if ok => self.hold(id.clone()),
             Method::SessionNew => self.not_opened(id, asked.cwd, frame),
-            Method::SessionResume => self.forget(id),
+            Method::SessionResume => self.lapse(id),
             Method::SessionClose => {
                 if let Some(closed) = asked.closes {
                     self.forget(&closed);
@@ -127,23 +126,32 @@ impl State {
         }
     }
 
-    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239). A
-    /// request that takes the session up again is not: it waits at the berth, and may yet get it.
-    fn session_gone(&mut self, id: &SessionId, why: &str) {
-        let asked = self.pending.inbound().filter(|(_, asked)| asked.to.as_ref() == Some(id));
-        let (resumes, open): (Vec<_>, Vec<_>) =
-            asked.map(|(token, asked)| (token, asked.method)).partition(|(_, m)| *m == Method::SessionResume);
-        let from = Address::Session(id.clone());
+    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239), and
+    /// what it was asked means nothing any more. A wish to have the session again still stands in its berth.
+    fn session_gone(&mut self, gone: &Gone) {
+        let from = Address::Session(gone.id.clone());
         self.pending.forget_outbound(|carried| carried.from == from);
-        self.forget(id);
-        if !resumes.is_empty() {
-            self.sessions.insert(id.clone());
+        let stands = |token, asked: &Asked| asked.wishes_for(&gone.id) && !gone.wanted_by.contains(&token);
+        let open: Vec<Token> = self
+            .pending
+            .inbound()
+            .filter(|(token, asked)| asked.to.as_ref() == Some(&gone.id) && !stands(*token, asked))
+            .map(|(token, _)| token)
+            .collect();
+        for token in open {
+            self.refuse(token, &RpcError::internal(format!("session {}: {}", gone.id, gone.why)));
         }
-        for (token, _) in open {
-            self.refuse(token, &RpcError::internal(format!("session {id}: {why}")));
-        }
+        self.lapse(&gone.id);
         if self.stage == Stage::Closing {
             self.close_when_empty();
+        }
+    }
+
+    /// Forgets a session, but stays its host while a wish to have it again stands: whoever gets it must be there.
+    fn lapse(&mut self, id: &SessionId) {
+        self.forget(id);
+        if self.pending.inbound().any(|(_, asked)| asked.wishes_for(id)) {
+            self.sessions.insert(id.clone());
         }
     }
 
@@ -153,7 +161,7 @@ impl State {
         self.warm.take_if(|w| w.id == *id);
         self.latest.take_if(|latest| latest == id);
         self.lanes.remove(id);
-        self.children.orphan(id);
+        self.children.remove(id);
     }
 
     fn lane(&mut self, id: &SessionId) -> Lane {

@@ -275,6 +275,10 @@ impl State {
     }
 
     fn read(&mut self, batch: Batch, me: &ActorRef<Msg>) {
+        // What follows a breach is no word of an agent any more, whether it came with it or in a later read (R6).
+        if matches!(self.cause, Some(Cause::Strict(_) | Cause::Handshake(_))) {
+            return;
+        }
         self.card.touch();
         self.frames += batch.inputs.len() as u64;
         let mut envelopes = Vec::with_capacity(batch.inputs.len());

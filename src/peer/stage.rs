@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use crate::limits::CHILDREN_MAX;
+
 /// The life of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -37,9 +39,6 @@ pub enum Owner {
     /// Somebody else's: kept out (R105).
     Foreign,
 }
-
-/// Children remembered per session.
-const CHILDREN_MAX: usize = 1_024;
 
 impl Binding {
     /// A request that binds goes out; the id is known already when a session is taken up again. `hold` says

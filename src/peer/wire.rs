@@ -129,8 +129,8 @@ impl Wire {
         }
         match self.pending.receive(&id, ()) {
             Ok(token) => {
-                let about = frame.request_id().and_then(|id| std::str::from_utf8(id).ok()?.parse().ok());
-                let about = about.and_then(|id| self.pending.outbound(id)?.token);
+                let about = frame.request_id().filter(|_| method == Method::ElicitationCreate);
+                let about = about.and_then(|id| self.asked_by(id));
                 Step::Forward(Envelope { call: Call::Request(token), about, frame: self.ours(frame) })
             }
             Err(()) => {
@@ -153,6 +153,13 @@ impl Wire {
         if inspected && (frame.repeats() || params()) {
             return Some(RpcError::invalid_params("an object repeats a key, so its meaning is not certain"));
         }
+        if method == Method::ElicitationCreate
+            && let Some(id) = frame.request_id()
+        {
+            // It is about a request, and so may come before there is a session.
+            let unknown = self.asked_by(id).is_none();
+            return unknown.then(|| RpcError::invalid_params("requestId names no request that is open"));
+        }
         match self.owner(frame) {
             Owner::Ours if self.binding.own().is_none() && inspected => {
                 Some(RpcError::internal("there is no session yet"))
@@ -161,6 +168,12 @@ impl Wire {
             Owner::Early => Some(RpcError::internal("there is no session yet")),
             Owner::Foreign => Some(RpcError::unknown_session(&frame.session().unwrap_or_default())),
         }
+    }
+
+    /// The session's token of a request to the peer, by its id as the peer writes it.
+    fn asked_by(&self, id: &[u8]) -> Option<Token> {
+        let id = std::str::from_utf8(id).ok()?.parse().ok()?;
+        self.pending.outbound(id)?.token
     }
 
     fn notification(&mut self, method: Method, frame: Frame) -> Step {

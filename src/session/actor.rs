@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::{
+    children::Children,
     ending::Ending,
     health::Health,
     ledger::{Ledger, Side},
@@ -32,7 +33,7 @@ use crate::{
     store,
     supervisor::Verdict,
     tomb::Tomb,
-    wire::{Call, Envelope, Frame, Letter, RpcError, credit::Credit, credit::Large, patch::Object},
+    wire::{Call, Envelope, Frame, Gone, Letter, RpcError, credit::Credit, credit::Large, patch::Object},
 };
 
 /// What all sessions of a daemon share.
@@ -82,6 +83,17 @@ pub struct Order {
 }
 
 impl Order {
+    /// The host's requests that it is wanted for.
+    pub fn wanted_by(&self) -> Vec<Token> {
+        let token = |e: &Envelope| if let Call::Request(token) = e.call { Some(token) } else { None };
+        self.first.iter().filter_map(token).collect()
+    }
+
+    /// What its host is told when nothing comes of it.
+    pub fn gone(&self, why: &str) -> Gone {
+        Gone { id: self.id.clone(), wanted_by: self.wanted_by(), why: why.to_owned() }
+    }
+
     /// Stands for agent and directory (R227).
     pub fn program(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -191,6 +203,7 @@ pub struct State {
     pub(super) answered: u64,
     /// The peer is sick: it is replaced when its turn is over.
     pub(super) recycle: bool,
+    pub(super) children: Children,
     /// The request that opens the session, while it is open.
     pub(super) setup: Option<Setup>,
     /// Requests that wait for the process.
@@ -259,6 +272,7 @@ impl Actor for Session {
             health: Health::default(),
             answered: 0,
             recycle: false,
+            children: Children::default(),
             setup: None,
             early: Vec::new(),
             cancelled: None,

@@ -9,24 +9,14 @@ use serde_json::json;
 
 use super::{
     actor::{Stage, State},
-    ledger::{Kind, Side},
-    prompts::withdrawal,
+    ledger::Side,
 };
 use crate::{
     limits::{STOP_CANCEL_GRACE_MS, STOP_MS_MAX},
     peer::{self, Death},
     residency::Slot,
-    wire::{Call, Envelope, Frame, Loss, RpcError, credit::Credit},
+    wire::{Loss, RpcError, credit::Credit},
 };
-
-/// What a peer hears to what it asks while its session ends.
-pub(super) fn ending_answer(kind: Kind) -> Frame {
-    match kind {
-        Kind::Permission => Frame::result(&json!({ "outcome": { "outcome": "cancelled" } })),
-        Kind::Elicitation => Frame::result(&json!({ "action": "cancel" })),
-        _ => Frame::error(&RpcError::internal("the session is ending")),
-    }
-}
 
 /// Why a session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +98,7 @@ impl State {
         }
         self.cancel();
         if matches!(reason, Reason::HostLost(_)) {
-            self.answer_for_host();
+            self.leave_unanswered();
         }
         if self.turn.is_active() {
             let grace = self.ending.map_or(Duration::ZERO, |e| e.cancel_grace);
@@ -132,20 +122,15 @@ impl State {
 
     /// Nothing runs any more: the process goes.
     pub(super) fn turn_settled(&mut self) {
-        self.answer_for_host();
+        self.leave_unanswered();
         self.bereaved(&RpcError::internal("the session was closed"));
         self.end_peer();
     }
 
     /// The host answers nothing any more: the peer hears so of everything it asked.
-    fn answer_for_host(&mut self) {
+    fn leave_unanswered(&mut self) {
         let asked = self.ledger.take(|open| open.side == Side::Peer);
-        let mut back = Vec::with_capacity(asked.len());
-        for (ours, open) in asked {
-            let answer = Envelope::new(Call::Response(open.token), ending_answer(open.kind));
-            self.to_peer(vec![answer], Credit::none());
-            back.push(withdrawal(ours));
-        }
+        let back = self.answer_for_host(asked);
         self.to_host(back, Credit::none());
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::children::Number;
 use crate::id::Token;
 
 /// Who asked.
@@ -45,6 +46,8 @@ pub struct Open {
     pub token: Token,
     /// What.
     pub kind: Kind,
+    /// On behalf of which child.
+    pub child: Option<Number>,
 }
 
 /// All of them, by our own token.
@@ -58,8 +61,20 @@ impl Ledger {
     /// Enters one: our token for it.
     pub fn enter(&mut self, side: Side, token: Token, kind: Kind) -> Token {
         self.next += 1;
-        self.open.insert(self.next, Open { side, token, kind });
+        self.open.insert(self.next, Open { side, token, kind, child: None });
         self.next
+    }
+
+    /// Enters a request of the peer on behalf of a child.
+    pub fn enter_for(&mut self, child: Option<Number>, token: Token, kind: Kind) -> Token {
+        self.next += 1;
+        self.open.insert(self.next, Open { side: Side::Peer, token, kind, child });
+        self.next
+    }
+
+    /// Nobody but ourselves waits for the answer any more.
+    pub fn adopt(&mut self, ours: Token, kind: Kind) {
+        self.open.insert(ours, Open { side: Side::Ours, token: 0, kind, child: None });
     }
 
     /// Takes one out, to answer it. `None`: it was answered before.

@@ -10,6 +10,7 @@
 
 mod actor;
 mod capabilities;
+mod children;
 mod ending;
 mod health;
 mod ledger;
@@ -22,5 +23,6 @@ mod turn;
 
 pub use actor::{Arguments, Msg, Order, Report, Session, Shared};
 pub use capabilities::offer;
+pub use children::announced;
 pub use ending::{Ending, Reason};
 pub use setup::held_back;

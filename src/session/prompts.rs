@@ -6,7 +6,8 @@ use serde_json::{json, value::RawValue};
 
 use super::{
     actor::{Msg, Stage, State},
-    ledger::{Kind, Side},
+    children::Number,
+    ledger::{Kind, Open, Side},
     turn::{Admitted, Ended, Prompt},
 };
 use crate::{
@@ -64,7 +65,7 @@ impl State {
 
     /// The peer answered the prompt. What comes before the answer, and the answer (R73).
     pub(super) fn prompt_answered(&mut self, answer: Frame) -> Vec<Envelope> {
-        let mut lines = self.withdraw_questions();
+        let mut lines = self.withdraw_questions(None);
         if let Some(ended) = self.turn.end() {
             self.examine(&ended, &answer);
             lines.extend(self.last_lines(&ended, answer));
@@ -152,12 +153,22 @@ impl State {
             return self.finish_turn(Frame::result(&json!({ "stopReason": "cancelled" })));
         }
         // The peer hears the answers to its questions before the cancel, the host that they are not wanted (R250).
-        let withdrawn = self.withdraw_questions();
+        let withdrawn = self.withdraw_questions(None);
         self.to_host(withdrawn, Credit::none());
         let cancel = Frame::notification("session/cancel", &json!({ "sessionId": self.order.id.as_str() }));
         self.to_peer(vec![Envelope::new(Call::Notification, cancel)], Credit::none());
         self.cancelled = self.peer.as_ref().map(|peer| FreeTime::of(&peer.held));
         self.cancel_later(self.cancel_grace());
+    }
+
+    /// Cancels what a child does, where the peer announced that this may be (R276).
+    pub(super) fn cancel_child(&mut self, envelope: Envelope, credit: Credit) {
+        let Some(child) = self.children.number(&envelope.frame) else { return };
+        if self.children.may_cancel(&envelope.frame) {
+            let withdrawn = self.withdraw_questions(Some(child));
+            self.to_host(withdrawn, Credit::none());
+            self.to_peer(vec![envelope], credit);
+        }
     }
 
     pub(super) fn cancel_later(&self, grace: Duration) {
@@ -193,21 +204,32 @@ impl State {
         self.finish_turn(Frame::result(&json!({ "stopReason": "cancelled" })));
     }
 
-    /// Answers the peer's open questions with `cancelled`, and returns the lines that take them back from the host
-    /// (R250, protocol: prompt turn, cancellation).
-    fn withdraw_questions(&mut self) -> Vec<Envelope> {
-        let asked = |o: &super::ledger::Open| matches!(o.kind, Kind::Permission | Kind::Elicitation);
+    /// Answers open questions of the session, or of a child of it, with `cancelled`, and returns the lines that take
+    /// them back from the host (R250, protocol: prompt turn, cancellation).
+    fn withdraw_questions(&mut self, of: Option<Number>) -> Vec<Envelope> {
+        let asked = |o: &Open| matches!(o.kind, Kind::Permission | Kind::Elicitation) && o.child == of;
         let questions = self.ledger.take(asked);
-        let mut back = Vec::new();
-        for (ours, open) in questions {
-            let answer = match open.kind {
-                Kind::Elicitation => Frame::result(&json!({ "action": "cancel" })),
-                _ => Frame::result(&json!({ "outcome": { "outcome": "cancelled" } })),
-            };
-            self.to_peer(vec![Envelope::new(Call::Response(open.token), answer)], Credit::none());
+        self.answer_for_host(questions)
+    }
+
+    /// Answers for a host that will not, and returns the lines that take the questions back from it.
+    pub(super) fn answer_for_host(&self, asked: Vec<(Token, Open)>) -> Vec<Envelope> {
+        let mut back = Vec::with_capacity(asked.len());
+        for (ours, open) in asked {
+            let answer = Envelope::new(Call::Response(open.token), unanswered(open.kind));
+            self.to_peer(vec![answer], Credit::none());
             back.push(withdrawal(ours));
         }
         back
+    }
+}
+
+/// What a peer hears to what no host answers.
+pub(super) fn unanswered(kind: Kind) -> Frame {
+    match kind {
+        Kind::Permission => Frame::result(&json!({ "outcome": { "outcome": "cancelled" } })),
+        Kind::Elicitation => Frame::result(&json!({ "action": "cancel" })),
+        _ => Frame::error(&RpcError::internal("the session is ending")),
     }
 }
 

@@ -5,9 +5,10 @@ use serde_json::{json, value::RawValue};
 
 use super::{
     actor::{Msg, Stage, State},
-    ending::{Ending, ending_answer},
+    children,
+    ending::Ending,
     ledger::{Kind, Open, Side},
-    prompts::withdrawal,
+    prompts::{unanswered, withdrawal},
     route::Route,
 };
 use crate::{
@@ -66,9 +67,6 @@ impl State {
     fn host_asks(&mut self, token: Token, method: Method, envelope: Envelope, credit: Credit) {
         match (method, self.stage) {
             (_, Stage::Ending) => self.refuse_host(token, &RpcError::unknown_session(self.order.id.as_str())),
-            (_, Stage::Live) if self.names_a_child(&envelope.frame) => {
-                self.carry_to_peer(token, method, envelope, credit);
-            }
             (Method::SessionPrompt, _) => self.prompt(token, envelope.frame, credit),
             (_, Stage::Starting) => self.wait_for_peer(token, envelope),
             // The new process does not know the session yet, by whatever name.
@@ -120,13 +118,14 @@ impl State {
             tracing::debug!(session = %self.order.id, kind = "unmatched_response", "late answer of the host dropped");
             return;
         };
+        let made = open.kind == Kind::TerminalCreate;
         if open.side != Side::Peer {
-            return;
+            return self.release_terminals(terminal(&frame).filter(|_| made).into_iter().collect());
         }
         if open.kind == Kind::Permission {
             self.health.saw_decision();
         }
-        if open.kind == Kind::TerminalCreate {
+        if made {
             self.note_terminal(&frame);
         }
         self.to_peer(vec![Envelope::new(Call::Response(open.token), frame)], credit);
@@ -134,18 +133,17 @@ impl State {
 
     fn host_says(&mut self, method: Method, envelope: Envelope, credit: Credit) {
         match method {
-            // A child is its peer's to cancel; ours is the turn (R276).
-            Method::SessionCancel if !self.names_a_child(&envelope.frame) => self.cancel(),
+            Method::SessionCancel if self.is_ours(&envelope.frame) => self.cancel(),
+            Method::SessionCancel => self.cancel_child(envelope, credit),
             Method::CancelRequest => self.host_withdraws(envelope),
             _ if self.stage == Stage::Live => self.to_peer(vec![envelope], credit),
             _ => {}
         }
     }
 
-    /// Only our own id stays marked for splicing; a child's does not, but it is named all the same.
-    fn names_a_child(&self, frame: &Frame) -> bool {
-        frame.sessions().is_empty()
-            && frame.member("params").is_some_and(|p| Object::of(p.get()).marks("sessionId"))
+    /// Whether a line of the host names this session, however it spells it.
+    fn is_ours(&self, frame: &Frame) -> bool {
+        !frame.sessions().is_empty() || children::named(frame).is_some_and(|id| id == self.order.id.as_str())
     }
 
     /// `$/cancel_request` of the host: a prompt that waits is taken back, anything else is the peer's to decide
@@ -183,6 +181,12 @@ impl State {
 
     /// Lines of the peer: what goes to the host leaves in one piece, in the order it came.
     fn peer_lines(&mut self, envelopes: Vec<Envelope>, credit: Credit) {
+        // What streams is updates: they pass as they came, in one piece.
+        let plain = |e: &Envelope| e.call == Call::Notification && e.about.is_none();
+        if !self.is_ending() && !self.swallows() && envelopes.iter().all(plain) {
+            envelopes.iter().for_each(|e| self.note(&e.frame));
+            return self.to_host(envelopes, credit);
+        }
         let mut out = Vec::with_capacity(envelopes.len());
         let mut turn_ended = false;
         for envelope in envelopes {
@@ -198,9 +202,17 @@ impl State {
         }
     }
 
-    fn peer_says(&mut self, envelope: Envelope) -> Option<Envelope> {
-        self.tools.note(&envelope.frame);
+    /// What an update changes here. A child's tool calls are its own, and it announces none of ours.
+    fn note(&mut self, frame: &Frame) {
         self.health.saw_update();
+        if !frame.sessions().is_empty() {
+            self.tools.note(frame);
+            self.children.note(frame);
+        }
+    }
+
+    fn peer_says(&mut self, envelope: Envelope) -> Option<Envelope> {
+        self.note(&envelope.frame);
         // What comes once the session is on its way out reaches nobody (R204).
         if self.is_ending() || self.swallows() {
             return None;
@@ -216,8 +228,11 @@ impl State {
     fn peer_asks(&mut self, token: Token, envelope: Envelope) -> Option<Envelope> {
         let Class::Request(method) = envelope.frame.class() else { return None };
         let refusal = match self.services.route(method, &envelope.frame) {
-            Route::Host(kind) if self.is_ending() => ending_answer(kind),
-            Route::Host(kind) => return Some(self.carry_to_host(token, kind, envelope)),
+            Route::Host(kind) if self.is_ending() => unanswered(kind),
+            Route::Host(kind) => match self.about(&envelope) {
+                Ok(about) => return Some(self.carry_to_host(token, kind, Envelope { about, ..envelope })),
+                Err(answer) => answer,
+            },
             Route::Refuse(error) => Frame::error(&error),
         };
         self.to_peer(vec![Envelope::new(Call::Response(token), refusal)], Credit::none());
@@ -228,9 +243,22 @@ impl State {
         if kind == Kind::TerminalRelease {
             self.forget_terminal(&envelope.frame);
         }
-        let about = envelope.about.and_then(|ours| self.ledger.get(ours)).filter(|o| o.side == Side::Host);
-        let ours = self.ledger.enter(Side::Peer, token, kind);
-        Envelope { call: Call::Request(ours), about: about.map(|o| o.token), frame: envelope.frame }
+        let child = self.children.number(&envelope.frame);
+        let ours = self.ledger.enter_for(child, token, kind);
+        Envelope { call: Call::Request(ours), ..envelope }
+    }
+
+    /// The host's request that a question of the peer is about, if it is about one; else the answer to it.
+    fn about(&self, envelope: &Envelope) -> Result<Option<Token>, Frame> {
+        let Some(ours) = envelope.about else { return Ok(None) };
+        match self.ledger.get(ours) {
+            Some(Open { side: Side::Host, token, .. }) => Ok(Some(token)),
+            Some(Open { kind: Kind::Open, .. }) if self.setup.as_ref().is_some_and(|s| s.token.is_some()) => {
+                Ok(self.setup.as_ref().and_then(|s| s.token))
+            }
+            // It is about a request of our own: there is nobody to ask.
+            _ => Err(unanswered(Kind::Elicitation)),
+        }
     }
 
     /// An answer of the peer. Whether a turn ended with it.
@@ -249,7 +277,7 @@ impl State {
             Open { kind: Kind::Authenticate, side: Side::Ours, .. } => {
                 out.extend(self.reauthenticated(frame.class() == Class::Response { ok: true }));
             }
-            Open { kind, side: Side::Host, token } => {
+            Open { kind, side: Side::Host, token, .. } => {
                 if kind == Kind::Authenticate && frame.class() == (Class::Response { ok: true }) {
                     self.logged_in(ours);
                 }
@@ -343,23 +371,29 @@ impl State {
     /// Nobody answers any more what the peer was asked, and nobody waits for what it asked (R251).
     pub(super) fn bereaved(&mut self, error: &RpcError) {
         let waiting_for_nobody = self.ledger.take(|o| o.side == Side::Peer);
-        let back = waiting_for_nobody.into_iter().map(|(ours, _)| withdrawal(ours)).collect();
+        let back = waiting_for_nobody.iter().map(|(ours, _)| withdrawal(*ours)).collect();
         self.to_host(back, Credit::none());
-        self.release_terminals();
+        let released = std::mem::take(&mut self.terminals);
+        self.release_terminals(released);
         let turn = self.ledger.take(|o| o.kind == Kind::Prompt);
         for (_, open) in self.ledger.take(|o| o.side == Side::Host) {
             self.refuse_host(open.token, error);
         }
-        self.ledger.take(|o| o.side == Side::Ours && o.kind != Kind::TerminalRelease);
+        self.ledger.take(|o| {
+            o.side == Side::Ours && !matches!(o.kind, Kind::TerminalCreate | Kind::TerminalRelease)
+        });
+        // A terminal that the host makes all the same is released when it says so.
+        for (ours, _) in waiting_for_nobody.iter().filter(|(_, o)| o.kind == Kind::TerminalCreate) {
+            self.ledger.adopt(*ours, Kind::TerminalCreate);
+        }
         if !turn.is_empty() {
             self.finish_turn(Frame::error(error));
         }
     }
 
     fn note_terminal(&mut self, answer: &Frame) {
-        let result = Object::of(answer.member("result").map_or("{}", RawValue::get));
         let room = self.terminals.len() < OPEN_PEER_REQUESTS_MAX;
-        self.terminals.extend(result.get("terminalId").filter(|_| room).map(|id| id.get().into()));
+        self.terminals.extend(terminal(answer).filter(|_| room));
     }
 
     fn forget_terminal(&mut self, request: &Frame) {
@@ -370,8 +404,7 @@ impl State {
     }
 
     /// The peer is gone and released nothing: its terminals at the host are released for it.
-    fn release_terminals(&mut self) {
-        let ids = std::mem::take(&mut self.terminals);
+    fn release_terminals(&mut self, ids: Vec<Box<str>>) {
         let mut releases = Vec::with_capacity(ids.len());
         for id in ids {
             let id: &RawValue = serde_json::from_str(&id).expect("it was a JSON value");
@@ -381,4 +414,10 @@ impl State {
         }
         self.to_host(releases, Credit::none());
     }
+}
+
+/// The terminal that the host made, as written.
+fn terminal(answer: &Frame) -> Option<Box<str>> {
+    let result = Object::of(answer.member("result")?.get());
+    result.get("terminalId").map(|id| id.get().into())
 }

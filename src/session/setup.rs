@@ -11,6 +11,7 @@ use serde_json::{json, value::RawValue};
 use super::{
     actor::{Link, Msg, Report, Stage, State},
     capabilities::offer,
+    children::Children,
     ending::{Ending, Reason},
     ledger::{Kind, Side},
 };
@@ -58,6 +59,7 @@ impl State {
     pub(super) async fn start_peer(&mut self) -> Result<(), SpawnErr> {
         self.generation += 1;
         self.answered = 0;
+        self.children = Children::default();
         self.enter(Stage::Starting);
         let held = Held::default();
         let args = peer::Arguments {

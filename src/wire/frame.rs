@@ -3,6 +3,8 @@
 //! A frame is shared bytes plus offset ranges. It is never printed again: what leaves the house is the same
 //! bytes with other ids spliced in ([`crate::wire::outgoing`]).
 
+use std::num::NonZeroU32;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
@@ -14,23 +16,23 @@ use super::{
     parse::{Members, Update, session_references, text},
 };
 
-/// A range of bytes in a line.
+/// A range of bytes in a line. Never empty, so that an optional one takes no more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     start: u32,
-    end: u32,
+    end: NonZeroU32,
 }
 
 impl Span {
     fn of(line: &[u8], part: &str) -> Self {
         let start = part.as_ptr() as usize - line.as_ptr() as usize;
         let at = |n: usize| u32::try_from(n).expect("a line is at most 32 MiB");
-        Self { start: at(start), end: at(start + part.len()) }
+        Self { start: at(start), end: NonZeroU32::new(at(start + part.len())).expect("a value has a byte") }
     }
 
     /// The range itself.
     pub fn range(self) -> std::ops::Range<usize> {
-        self.start as usize..self.end as usize
+        self.start as usize..self.end.get() as usize
     }
 }
 

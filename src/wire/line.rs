@@ -6,7 +6,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::shallow::Shallow;
-use crate::limits::{OVERLONG_KEPT_BYTES, READ_BYTES};
+use crate::limits::{OVERLONG_KEPT_BYTES, READ_BYTES_MAX, READ_BYTES_MIN};
 
 /// A line that was longer than the ceiling.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub struct Splitter {
     scanned: usize,
     ceiling: usize,
     draining: Option<Drain>,
+    /// How much the next read is given room for: follows what the wire brings.
+    room: usize,
 }
 
 #[derive(Debug, Default)]
@@ -53,13 +55,22 @@ struct Drain {
 impl Splitter {
     /// For lines of at most that many bytes.
     pub fn new(ceiling: usize) -> Self {
-        Self { buffer: BytesMut::new(), scanned: 0, ceiling, draining: None }
+        Self { buffer: BytesMut::new(), scanned: 0, ceiling, draining: None, room: READ_BYTES_MIN }
     }
 
     /// Where the next read goes. Empty buffers are not kept while nothing comes.
     pub fn buffer(&mut self) -> &mut BytesMut {
-        self.buffer.reserve(READ_BYTES);
+        self.buffer.reserve(self.room);
         &mut self.buffer
+    }
+
+    /// So much was read into it.
+    pub fn filled(&mut self, read: usize) {
+        if read >= self.room {
+            self.room = (self.room * 2).min(READ_BYTES_MAX);
+        } else if read < self.room / 4 {
+            self.room = (self.room / 2).max(READ_BYTES_MIN);
+        }
     }
 
     /// Gives the memory back while the wire is silent.

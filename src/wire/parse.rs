@@ -164,7 +164,8 @@ pub fn session_references(content: &RawValue) -> Vec<&RawValue> {
         #[serde(borrow, default, rename = "sessionId")]
         session_id: Option<&'a RawValue>,
     }
-    if !content.get().contains("\"sessionId\"") {
+    // The content of a chunk is an object: only that of a tool call is a list.
+    if !content.get().starts_with('[') || !content.get().contains("\"sessionId\"") {
         return Vec::new();
     }
     let items: Vec<Item<'_>> = serde_json::from_str(content.get()).unwrap_or_default();

@@ -112,7 +112,9 @@ fn junk_fails_a_session_that_wants_a_strict_wire() {
         let (session, mut peer) = scene.session(&format!("work{n}"));
         let (id, prompt) = scene.turn(&session, &mut peer);
         peer.raw(line);
-        peer.end_turn(&prompt);
+        // what follows counts for nothing, read with the junk or later
+        let answer = json!({"jsonrpc": "2.0", "id": prompt["id"], "result": {"stopReason": "end_turn"}});
+        let _ = peer.last_words(format!("{answer}\n").as_bytes());
         let error = scene.host.error(&id);
         assert_eq!(error["code"], -32603, "{}", line::shown(line));
         assert!(!error["message"].as_str().unwrap_or_default().is_empty());

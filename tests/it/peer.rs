@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     os::unix::net::{UnixListener, UnixStream},
     path::Path,
     sync::{
@@ -41,7 +41,7 @@ pub struct Hello {
 #[derive(Clone)]
 struct Manners {
     initialize: Value,
-    session: Value,
+    session: Option<Value>,
 }
 
 /// All processes of one agent.
@@ -85,7 +85,13 @@ impl Puppets {
 
     /// The same with that answer to `initialize` and those members in the answers that open a session.
     pub fn answer_with(self, initialize: Value, session: Value) -> Self {
-        *self.manners.lock().unwrap() = Some(Manners { initialize, session });
+        *self.manners.lock().unwrap() = Some(Manners { initialize, session: Some(session) });
+        self
+    }
+
+    /// From now on every process answers `initialize` so, and leaves everything else to the test.
+    pub fn introduced(self, initialize: Value) -> Self {
+        *self.manners.lock().unwrap() = Some(Manners { initialize, session: None });
         self
     }
 
@@ -288,8 +294,13 @@ impl Peer {
 
     /// Says bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
+        self.last_words(bytes).unwrap();
+    }
+
+    /// Says bytes that may come too late: the daemon may have ended the process meanwhile.
+    pub fn last_words(&mut self, bytes: &[u8]) -> io::Result<()> {
         assert!(!bytes.contains(&MARK), "0x01 begins an order");
-        self.write.lock().unwrap().write_all(bytes).unwrap();
+        self.write.lock().unwrap().write_all(bytes)
     }
 
     /// Says that many updates of that many bytes, and does not wait.
@@ -400,17 +411,17 @@ impl Desk {
     fn answer(&self, line: &[u8]) {
         let Some(manners) = self.manners.lock().unwrap().clone() else { return };
         let Ok(request) = line::parse(line) else { return };
-        let result = match request["method"].as_str() {
-            Some("initialize") => manners.initialize,
-            Some("session/new") => {
+        let result = match (request["method"].as_str(), manners.session) {
+            (Some("initialize"), _) => manners.initialize,
+            (Some("session/new"), Some(session)) => {
                 let id = format!("puppet-{}", self.pid);
-                self.open(&id, manners.session, true)
+                self.open(&id, session, true)
             }
-            Some("session/load" | "session/resume") => {
+            (Some("session/load" | "session/resume"), Some(session)) => {
                 let id = request["params"]["sessionId"].as_str().unwrap_or_default();
-                self.open(id, manners.session, false)
+                self.open(id, session, false)
             }
-            Some("session/close") => json!({}),
+            (Some("session/close"), Some(_)) => json!({}),
             _ => return,
         };
         let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
