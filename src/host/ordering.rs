@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use super::actor::{Msg, State, Warm};
+use super::{
+    actor::{Msg, State, Warm},
+    stage::Stage,
+};
 use crate::{
     berth::{self, Answer},
     config::Agent,
@@ -78,6 +81,10 @@ impl State {
 
     pub(super) fn ordered(&mut self, ordered: Ordered) {
         match ordered.result {
+            // Nobody would be there to end it.
+            Ok(_) if self.stage == Stage::Closing => {
+                self.refuse(ordered.token, &RpcError::internal("the connection is closing"));
+            }
             Ok(order) => self.place(ordered.token, ordered.wish, order),
             Err(error) => self.refuse(ordered.token, &error),
         }
