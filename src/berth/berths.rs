@@ -129,10 +129,10 @@ impl State {
         };
         let envelopes = order.first.iter().filter_map(answer).collect();
         let from = Address::Session(order.id.clone());
-        let gone = order.gone("no process was needed");
+        let gone = Word::SessionGone(order.id.clone(), "no process was needed".to_owned());
         let letter = Letter::Lines { from: from.clone(), envelopes, credit: Credit::none() };
         let _ = self.shared.directory.post(&order.host, letter);
-        let _ = self.shared.directory.post(&order.host, Letter::Word { from, word: Word::SessionGone(gone) });
+        let _ = self.shared.directory.post(&order.host, Letter::Word { from, word: gone });
     }
 
     async fn open(&mut self, order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {

@@ -12,7 +12,7 @@ use crate::{
     session::{self, Ending, Order, Reason, Report, Session, Shared},
     store::{self, Row},
     tomb::{Grave, tomb},
-    wire::{Call, Envelope, Frame, Gone, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
+    wire::{Call, Envelope, Frame, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
 };
 
 /// Who hears that a session is gone.
@@ -52,8 +52,8 @@ pub struct Owner {
     pub actor: ActorRef<session::Msg>,
     pub grave: Grave,
     pub host: Address,
-    /// The host's requests that it was wanted for.
-    pub wanted_by: Vec<Token>,
+    /// Requests that it was wanted for: whichever it did not answer is answered when it is gone.
+    pub wanted: Vec<Token>,
 }
 
 /// What a task needs.
@@ -80,7 +80,7 @@ impl Berthing {
     async fn end(&self, ending: Ending, answer: Answer, mut owner: Option<Owner>) -> Option<Owner> {
         let others = owner.take_if(|owner| answer.host().is_some_and(|host| *host != owner.host));
         self.destroy(owner.as_ref(), ending).await;
-        // In the session's own lane, before the host forgets that it has one.
+        // In the session's own lane, before the host forgets that it has one (R116).
         self.tell(answer, owner.is_some());
         self.mourn(owner.as_ref(), "the session was closed");
         others
@@ -98,7 +98,7 @@ impl Berthing {
         let waits = order.resume.is_some();
         order.opened = Some(opened);
         let (tomb, grave) = tomb();
-        let (host, wanted_by) = (order.host.clone(), order.wanted_by());
+        let (host, wanted) = (order.host.clone(), tokens(&order.first));
         let arguments = session::Arguments {
             order: *order,
             shared: self.shared.clone(),
@@ -106,12 +106,18 @@ impl Berthing {
             tomb,
             reports: self.reports.clone(),
         };
-        let actor = Session::start(arguments, self.berth.clone()).await.ok()?;
+        let actor = match Session::start(arguments, self.berth.clone()).await {
+            Ok(actor) => actor,
+            Err(error) => {
+                self.tell_gone(&host, &wanted, &error.to_string());
+                return None;
+            }
+        };
         // Loads of one id come one after the other: the next waits until this one is answered (R39).
         if waits {
             let _ = done.await;
         }
-        Some(Owner { actor, grave, host, wanted_by })
+        Some(Owner { actor, grave, host, wanted })
     }
 
     async fn reserve(&self) -> Result<Slot, RpcError> {
@@ -127,7 +133,7 @@ impl Berthing {
 
     async fn resume(&self, mut order: Box<Order>, owner: Option<Owner>) -> Option<Owner> {
         if let Some(mut owner) = owner.clone().filter(|o| o.host == order.host) {
-            owner.wanted_by.extend(order.wanted_by());
+            owner.wanted.extend(tokens(&order.first));
             let letter = Letter::Lines { from: order.host, envelopes: order.first, credit: Credit::none() };
             let _ = owner.actor.cast(session::Msg::Post(letter));
             return Some(owner);
@@ -173,13 +179,25 @@ impl Berthing {
         }
     }
 
-    /// Tells the host of a session that it is gone: what is still open there is answered by the host's own end
-    /// (R239), and a connection that waits for its sessions need not wait longer.
+    /// Tells a host that its session is gone: what it asked of the session is answered at the host's own end (R239),
+    /// and a connection that waits for its sessions need not wait longer. What the session was wanted for is answered
+    /// here, because another such request of the host may still wait at the berth; what was answered before is not
+    /// answered again.
+    fn tell_gone(&self, host: &Address, wanted: &[Token], why: &str) {
+        let error = Frame::error(&RpcError::internal(format!("session {}: {why}", self.id)));
+        let answer = |token: &Token| Envelope::new(Call::Response(*token), error.clone());
+        let envelopes = wanted.iter().map(answer).collect();
+        let letter = Letter::Lines { from: self.address(), envelopes, credit: Credit::none() };
+        let _ = self.shared.directory.post(host, letter);
+        let word = Word::SessionGone(self.id.clone(), why.to_owned());
+        let _ = self.shared.directory.post(host, Letter::Word { from: self.address(), word });
+    }
+
+    /// The same of the session that was there.
     pub fn mourn(&self, owner: Option<&Owner>, why: &str) {
-        let Some(owner) = owner else { return };
-        let gone = Gone { id: self.id.clone(), wanted_by: owner.wanted_by.clone(), why: why.to_owned() };
-        let letter = Letter::Word { from: self.address(), word: Word::SessionGone(gone) };
-        let _ = self.shared.directory.post(&owner.host, letter);
+        if let Some(owner) = owner {
+            self.tell_gone(&owner.host, &owner.wanted, why);
+        }
     }
 
     /// An answer leaves behind everything the session said (R107).
@@ -209,6 +227,12 @@ impl Berthing {
     }
 }
 
+/// The requests among these lines.
+fn tokens(lines: &[Envelope]) -> Vec<Token> {
+    let token = |line: &Envelope| if let Call::Request(token) = line.call { Some(token) } else { None };
+    lines.iter().filter_map(token).collect()
+}
+
 /// Answers everything that a session was wanted for.
 pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
     let answer = |e: &Envelope| match e.call {
@@ -219,7 +243,7 @@ pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
     let letter =
         Letter::Lines { from: Address::Session(order.id.clone()), envelopes, credit: Credit::none() };
     let _ = shared.directory.post(&order.host, letter);
-    let word = Word::SessionGone(order.gone(&error.message));
+    let word = Word::SessionGone(order.id.clone(), error.message.clone());
     let _ =
         shared.directory.post(&order.host, Letter::Word { from: Address::Session(order.id.clone()), word });
 }

@@ -11,7 +11,7 @@ use crate::{
     limits::CHILDREN_MAX,
     session,
     wire::{
-        Call, Envelope, Frame, Gone, Letter, Method, RpcError, Word,
+        Call, Envelope, Frame, Letter, Method, RpcError, Word,
         credit::Credit,
         frame::Class,
         outgoing::{Outgoing, Splice},
@@ -27,7 +27,7 @@ impl State {
             Letter::Lines { from: Address::Session(id), envelopes, credit } => {
                 self.lines(&id, &envelopes, credit)
             }
-            Letter::Word { word: Word::SessionGone(gone), .. } => self.session_gone(&gone),
+            Letter::Word { word: Word::SessionGone(id, why), .. } => self.session_gone(&id, &why),
             Letter::Lines { .. } | Letter::Word { .. } => {}
         }
         self.publish();
@@ -127,21 +127,21 @@ impl State {
     }
 
     /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239), and
-    /// what it was asked means nothing any more. A wish to have the session again still stands in its berth.
-    fn session_gone(&mut self, gone: &Gone) {
-        let from = Address::Session(gone.id.clone());
+    /// what it was asked means nothing any more. A request that takes the session up again is not answered: it waits
+    /// at the berth, and may yet get it.
+    fn session_gone(&mut self, id: &SessionId, why: &str) {
+        let from = Address::Session(id.clone());
         self.pending.forget_outbound(|carried| carried.from == from);
-        let stands = |token, asked: &Asked| asked.wishes_for(&gone.id) && !gone.wanted_by.contains(&token);
         let open: Vec<Token> = self
             .pending
             .inbound()
-            .filter(|(token, asked)| asked.to.as_ref() == Some(&gone.id) && !stands(*token, asked))
+            .filter(|(_, asked)| asked.to.as_ref() == Some(id) && !asked.wishes_for(id))
             .map(|(token, _)| token)
             .collect();
         for token in open {
-            self.refuse(token, &RpcError::internal(format!("session {}: {}", gone.id, gone.why)));
+            self.refuse(token, &RpcError::internal(format!("session {id}: {why}")));
         }
-        self.lapse(&gone.id);
+        self.lapse(id);
         if self.stage == Stage::Closing {
             self.close_when_empty();
         }

@@ -6,21 +6,21 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, DerivedActorRef, Sp
 
 use super::{
     death::{Cause, Death},
-    handshake::{self, HandshakeError},
+    handshake::HandshakeError,
     stage::Stage,
+    starting,
     wire::{self, Step, Wire},
 };
 use crate::{
     config::{Agent, Limits},
     directory::{Card, Directory, Listing},
-    egress::{self, Admission, Egress, Parcel},
+    egress::{self, Admission, Parcel},
     id::{Generation, SessionId, Token},
-    ingress::{Batch, End, Held, Ingress, Input, Reading},
-    limits,
-    process::{self, Exit, ExitWatch, Process, Records, Scratch, SpawnError, Spawned, Spec, Tail},
+    ingress::{Batch, End, Held, Input, Reading},
+    process::{Exit, Process, Records, Scratch, SpawnError, Spawned, Tail},
     wire::{
-        Call, Envelope, Frame, Method,
-        credit::{Amount, Budget, Credit, Large},
+        Call, Envelope, Frame,
+        credit::{Credit, Large},
         outgoing::Outgoing,
         patch::Object,
     },
@@ -113,21 +113,21 @@ pub struct Peer;
 
 /// What it owns.
 pub struct State {
-    args: Arguments,
-    stage: Stage,
-    wire: Wire,
-    held: Held,
-    egress: Option<ActorRef<egress::Msg>>,
-    process: Option<Process>,
-    stderr: Option<Tail>,
-    cause: Option<Cause>,
-    exit: Option<Exit>,
-    read_ended: bool,
-    reading: Option<Reading>,
-    counts: BTreeMap<&'static str, u64>,
+    pub(super) args: Arguments,
+    pub(super) stage: Stage,
+    pub(super) wire: Wire,
+    pub(super) held: Held,
+    pub(super) egress: Option<ActorRef<egress::Msg>>,
+    pub(super) process: Option<Process>,
+    pub(super) stderr: Option<Tail>,
+    pub(super) cause: Option<Cause>,
+    pub(super) exit: Option<Exit>,
+    pub(super) read_ended: bool,
+    pub(super) reading: Option<Reading>,
+    pub(super) counts: BTreeMap<&'static str, u64>,
     /// Frames read so far: shows that a slow answer is on its way.
-    frames: u64,
-    card: Arc<Card>,
+    pub(super) frames: u64,
+    pub(super) card: Arc<Card>,
     _listing: Listing,
 }
 
@@ -149,7 +149,7 @@ impl Actor for Peer {
         card.set("agent", args.name.as_str());
         card.set("stage", "spawning");
         let listing = args.directory.list(card.clone());
-        tokio::spawn(spawn(spec(&args), me));
+        tokio::spawn(starting::spawn(starting::spec(&args), me));
         let wire = Wire::new(args.agent.strict_wire);
         Ok(State {
             held: args.held.clone(),
@@ -173,7 +173,7 @@ impl Actor for Peer {
     async fn handle(&self, me: ActorRef<Msg>, msg: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
         match msg {
             Msg::Spawned(result) => state.spawned(*result, &me).await?,
-            Msg::Read(batch) => state.read(batch, &me),
+            Msg::Read(batch) => state.read(batch),
             Msg::ReadEnd(end) => state.read_end(&end, &me),
             Msg::Egress(event) => state.egress(event),
             Msg::Send { envelopes, credit, known } => state.send(envelopes, credit, known.as_deref(), &me),
@@ -189,92 +189,20 @@ impl Actor for Peer {
 
     async fn handle_supervisor_evt(
         &self,
-        me: ActorRef<Msg>,
+        _: ActorRef<Msg>,
         event: SupervisionEvent,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         // The way out never ends by itself: if it panicked, nothing can be written any more.
         if matches!(event, SupervisionEvent::ActorFailed(..)) {
-            state.fail(Cause::WriteFailed(std::io::ErrorKind::Other), &me);
+            state.fail(Cause::WriteFailed(std::io::ErrorKind::Other));
         }
         Ok(())
     }
 }
 
 impl State {
-    async fn spawned(
-        &mut self,
-        result: Result<Spawned, SpawnError>,
-        me: &ActorRef<Msg>,
-    ) -> Result<(), ActorProcessingErr> {
-        let spawned = match result {
-            Ok(spawned) => spawned,
-            Err(error) => {
-                self.cause = Some(Cause::Spawn(error.to_string()));
-                self.down(me);
-                return Ok(());
-            }
-        };
-        let pid = spawned.process.pid();
-        tracing::info!(session = %self.args.session, agent = %self.args.name, pid, "peer started");
-        self.card.set("pid", pid);
-        self.card.set("shim", spawned.process.shim_pid());
-        self.process = Some(spawned.process);
-        self.stderr = Some(spawned.stderr);
-        let arguments = egress::Arguments {
-            sink: spawned.stdin,
-            stall: Duration::from_millis(self.args.limits.write_stall_ms),
-            held: self.held.clone(),
-            owner: me.get_derived(),
-        };
-        self.egress = Some(Egress::start(arguments, me.get_cell()).await?);
-        self.reading = Some(tokio::spawn(read(self.ingress(spawned.stdout), me.clone())).into());
-        tokio::spawn(watch(spawned.exit, me.clone()));
-        if self.stage == Stage::Ending {
-            self.kill();
-        } else {
-            self.initialise(me);
-        }
-        Ok(())
-    }
-
-    fn ingress<S>(&self, source: S) -> Ingress<S> {
-        let window = Amount { items: limits::WINDOW_ITEMS, bytes: limits::WINDOW_BYTES };
-        Ingress {
-            source,
-            budget: Budget::new(window, self.args.large.clone()),
-            line_bytes_max: self.args.limits.line_bytes_max,
-            line_time_max: Duration::from_millis(self.args.limits.write_stall_ms),
-            held: self.held.clone(),
-        }
-    }
-
-    fn initialise(&mut self, me: &ActorRef<Msg>) {
-        self.enter(Stage::Initialising);
-        let mut out = Outgoing::default();
-        let id = self.wire.initialise(&handshake::initialize(&self.args.client_capabilities), &mut out);
-        self.offer(out, Credit::none(), Admission::Always);
-        self.arm(id, me);
-    }
-
-    /// Every handshake request is answered in time, or the start failed (R22).
-    fn arm(&self, id: u64, me: &ActorRef<Msg>) {
-        let frames = self.frames;
-        me.send_after(Duration::from_secs(self.args.agent.handshake_s), move || Msg::Deadline(id, frames));
-    }
-
-    fn deadline(&mut self, id: u64, frames: u64, me: &ActorRef<Msg>) {
-        let Some(asked) = self.wire.asked(id) else { return };
-        // A session that is loaded streams its history first: only silence counts against it.
-        if asked.method == Method::SessionLoad && self.frames > frames {
-            return self.arm(id, me);
-        }
-        let method = asked.method;
-        let after = Duration::from_secs(self.args.agent.handshake_s);
-        self.refuse(HandshakeError::Timeout { method, id, after }, me);
-    }
-
-    fn read(&mut self, batch: Batch, me: &ActorRef<Msg>) {
+    fn read(&mut self, batch: Batch) {
         // What follows a breach is no word of an agent any more, whether it came with it or in a later read (R6).
         if matches!(self.cause, Some(Cause::Strict(_) | Cause::Handshake(_))) {
             return;
@@ -287,7 +215,7 @@ impl State {
                 crate::fault::strike("peer", frame.line());
             }
             if let Some(offence) = self.wire.offence(&input) {
-                self.fail(Cause::Strict(offence.to_owned()), me);
+                self.fail(Cause::Strict(offence.to_owned()));
                 break;
             }
             match self.wire.read(input) {
@@ -299,8 +227,8 @@ impl State {
                     }
                 }
                 Step::Reply(frame, id) => self.reply(&frame, &id),
-                Step::Initialised(answer) => self.initialised(&answer, me),
-                Step::Fail(error) => self.refuse(error, me),
+                Step::Initialised(answer) => self.initialised(&answer),
+                Step::Fail(error) => self.refuse(error),
                 Step::Kept(kind) => self.keep(kind),
             }
         }
@@ -323,26 +251,12 @@ impl State {
         self.offer(out, Credit::none(), Admission::Always);
     }
 
-    fn initialised(&mut self, answer: &Frame, me: &ActorRef<Msg>) {
-        if let Some(error) = answer.member("error") {
-            let error = crate::wire::RpcError::of(error);
-            return self.refuse(HandshakeError::Refused(error), me);
-        }
-        match handshake::check_initialize(answer.member("result")) {
-            Ok(answer) => {
-                self.enter(Stage::Ready);
-                self.say(Event::Ready(answer));
-            }
-            Err(error) => self.refuse(error, me),
-        }
-    }
-
-    fn refuse(&mut self, error: HandshakeError, me: &ActorRef<Msg>) {
-        self.fail(Cause::Handshake(error), me);
+    pub(super) fn refuse(&mut self, error: HandshakeError) {
+        self.fail(Cause::Handshake(error));
     }
 
     /// It cannot be gone on with: the whole tree goes, at once. The first cause is the one that counts.
-    fn fail(&mut self, cause: Cause, _me: &ActorRef<Msg>) {
+    pub(super) fn fail(&mut self, cause: Cause) {
         self.cause.get_or_insert(cause);
         self.enter(Stage::Ending);
         self.kill();
@@ -371,7 +285,7 @@ impl State {
         }
     }
 
-    fn offer(&self, out: Outgoing, credit: Credit, admission: Admission) {
+    pub(super) fn offer(&self, out: Outgoing, credit: Credit, admission: Admission) {
         let Some(egress) = &self.egress else { return };
         let parcel = Parcel::new(out.lines(), out.finish(), credit);
         let _ = egress.cast(egress::Msg::Offer(LANE, parcel, admission));
@@ -397,110 +311,12 @@ impl State {
         }
     }
 
-    /// It writes no more. A process that stays after that is ended (R222).
-    fn read_end(&mut self, end: &End, me: &ActorRef<Msg>) {
-        self.read_ended = true;
-        match end {
-            End::Eof | End::Unwanted => self.end_by(None, self.grace(), me),
-            End::Failed(error) => self.fail(Cause::ReadFailed(error.to_string()), me),
-            End::Unfinished => self.fail(Cause::ReadFailed("a line was begun and not ended".to_owned()), me),
-        }
-        if self.exit.is_some() {
-            self.settled(me);
-        }
-    }
-
-    fn grace(&self) -> Duration {
-        Duration::from_millis(self.args.agent.stop_grace_ms)
-    }
-
-    fn end(&mut self, grace: Duration, me: &ActorRef<Msg>) {
-        self.end_by(Some(Cause::Order), grace, me);
-    }
-
-    fn end_by(&mut self, cause: Option<Cause>, grace: Duration, me: &ActorRef<Msg>) {
-        if let (Some(cause), None) = (cause, &self.exit) {
-            self.cause.get_or_insert(cause);
-        }
-        self.enter(Stage::Ending);
-        if let Some(egress) = &self.egress {
-            let _ = egress.cast(egress::Msg::Close);
-        }
-        if grace.is_zero() {
-            return self.kill();
-        }
-        me.send_after(grace / 2, || Msg::Term);
-        me.send_after(grace, || Msg::Kill);
-    }
-
-    fn term(&self) {
-        if let Some(process) = self.process.as_ref().filter(|_| self.exit.is_none()) {
-            process.term();
-        }
-    }
-
-    fn kill(&self) {
-        if let Some(process) = self.process.as_ref().filter(|_| self.exit.is_none()) {
-            process.kill();
-        }
-    }
-
-    /// What it wrote before it went is still read, and its stderr with it, within bounds (R8, R214).
-    fn exited(&mut self, exit: Exit, me: &ActorRef<Msg>) {
-        tracing::info!(session = %self.args.session, agent = %self.args.name, status = ?exit.status,
-            by_us = exit.by_us, unproved = exit.unproved, "peer ended");
-        self.exit = Some(exit);
-        self.settle_later(me);
-    }
-
-    fn settle_later(&self, me: &ActorRef<Msg>) {
-        let (stderr, me) = (self.stderr.clone(), me.clone());
-        let bound = Duration::from_millis(limits::REAP_MS_MAX);
-        let read_ended = self.read_ended;
-        tokio::spawn(async move {
-            let drained = match stderr {
-                Some(tail) => tail.drained(bound).await,
-                None => true,
-            };
-            if drained && !read_ended {
-                tokio::time::sleep(bound).await;
-            }
-            let _ = me.cast(Msg::Settled);
-        });
-    }
-
-    fn settled(&mut self, me: &ActorRef<Msg>) {
-        if self.exit.is_none() {
-            return;
-        }
-        // A slow host holds the reader up: what the peer said before it went is not lost for that, unless nobody
-        // wants it any more.
-        let wanted = !matches!(self.cause, Some(Cause::Order));
-        if wanted && !self.read_ended && self.held.is() {
-            return self.settle_later(me);
-        }
-        self.down(me);
-    }
-
-    fn down(&mut self, me: &ActorRef<Msg>) {
-        let death = Death {
-            agent: self.args.name.clone(),
-            cause: self.cause.take().unwrap_or(Cause::Itself),
-            exit: self.exit.take(),
-            unanswered: self.wire.unanswered(),
-            stderr: self.stderr.as_ref().map(Tail::shown).unwrap_or_default(),
-            prompt_open: false,
-        };
-        self.say(Event::Down(Box::new(death)));
-        me.stop(Some("gone".to_owned()));
-    }
-
-    fn enter(&mut self, stage: Stage) {
+    pub(super) fn enter(&mut self, stage: Stage) {
         self.stage = stage;
         self.card.set("stage", format!("{stage:?}").to_lowercase());
     }
 
-    fn say(&self, event: Event) {
+    pub(super) fn say(&self, event: Event) {
         let _ = self.args.owner.send_message((self.args.generation, event));
     }
 }
@@ -516,36 +332,4 @@ impl TryFrom<Msg> for egress::Event {
     fn try_from(msg: Msg) -> Result<Self, ()> {
         if let Msg::Egress(event) = msg { Ok(event) } else { Err(()) }
     }
-}
-
-fn spec(args: &Arguments) -> Spec {
-    let daemon: process::environment::Variables = std::env::vars_os().collect();
-    let bridge: Option<process::environment::Variables> = args
-        .bridge_env
-        .as_ref()
-        .map(|env| env.iter().map(|(name, value)| (name.into(), value.into())).collect());
-    let session = args.session.to_string();
-    let mut spec = Spec::new(&args.agent.command, &args.cwd, &session, args.records.clone());
-    spec.args = args.agent.args.iter().map(Into::into).collect();
-    spec.env = process::environment::environment(&daemon, bridge.as_ref(), &args.agent);
-    if let Some(scratch) = &args.scratch {
-        let own = args.agent.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        scratch.furnish(&mut spec.env, &own);
-    }
-    spec
-}
-
-async fn spawn(spec: Spec, me: ActorRef<Msg>) {
-    let spawned = process::spawn(spec).await;
-    let _ = me.cast(Msg::Spawned(Box::new(spawned)));
-}
-
-async fn read<S: crate::ingress::Source>(ingress: Ingress<S>, me: ActorRef<Msg>) {
-    let end = ingress.run(|batch| me.cast(Msg::Read(batch)).is_ok()).await;
-    let _ = me.cast(Msg::ReadEnd(end));
-}
-
-async fn watch(exit: ExitWatch, me: ActorRef<Msg>) {
-    let exit = exit.wait().await;
-    let _ = me.cast(Msg::Exited(exit));
 }

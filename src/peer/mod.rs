@@ -9,9 +9,11 @@
 
 mod actor;
 mod death;
+mod ending;
 mod handshake;
 
 mod stage;
+mod starting;
 mod wire;
 
 pub use actor::{Arguments, Event, Msg, Peer};

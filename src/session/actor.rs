@@ -33,7 +33,7 @@ use crate::{
     store,
     supervisor::Verdict,
     tomb::Tomb,
-    wire::{Call, Envelope, Frame, Gone, Letter, RpcError, credit::Credit, credit::Large, patch::Object},
+    wire::{Call, Envelope, Frame, Letter, RpcError, credit::Credit, credit::Large, patch::Object},
 };
 
 /// What all sessions of a daemon share.
@@ -83,17 +83,6 @@ pub struct Order {
 }
 
 impl Order {
-    /// The host's requests that it is wanted for.
-    pub fn wanted_by(&self) -> Vec<Token> {
-        let token = |e: &Envelope| if let Call::Request(token) = e.call { Some(token) } else { None };
-        self.first.iter().filter_map(token).collect()
-    }
-
-    /// What its host is told when nothing comes of it.
-    pub fn gone(&self, why: &str) -> Gone {
-        Gone { id: self.id.clone(), wanted_by: self.wanted_by(), why: why.to_owned() }
-    }
-
     /// Stands for agent and directory (R227).
     pub fn program(&self) -> u64 {
         let mut hasher = DefaultHasher::new();

@@ -76,20 +76,9 @@ pub enum Word {
     /// To the berths: the same without any grace.
     Kill(SessionId, Done),
     /// To a host: a session of it ended by itself or was taken by somebody else.
-    SessionGone(Gone),
+    SessionGone(SessionId, String),
     /// To the root: stop the daemon. Answers when everything is down.
     Stop(Done),
-}
-
-/// A session that a host has no longer.
-#[derive(Debug)]
-pub struct Gone {
-    /// Which.
-    pub id: SessionId,
-    /// The host's requests that it was opened for. Another one that wants it is answered by what comes of that.
-    pub wanted_by: Vec<Token>,
-    /// Why.
-    pub why: String,
 }
 
 /// How a host was lost.

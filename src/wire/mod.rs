@@ -16,5 +16,5 @@ pub mod shallow;
 
 pub use error::RpcError;
 pub use frame::Frame;
-pub use letter::{Call, Envelope, Gone, Letter, Loss, Word};
+pub use letter::{Call, Envelope, Letter, Loss, Word};
 pub use method::Method;
