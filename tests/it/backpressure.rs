@@ -141,7 +141,7 @@ fn a_host_that_does_not_read_blocks_its_peer_and_costs_nothing() {
     peer.wait_gone();
 }
 
-/// R109, R110, R73: a host that reads by fits and starts gets everything, in order, before the answer.
+/// R73, R109, R110, R114: a host that reads by fits and starts gets everything, in order, before the answer.
 #[test]
 fn a_host_that_pauses_gets_everything_in_order() {
     const COUNT: usize = 2_000;
