@@ -63,7 +63,7 @@ trap cleanup EXIT
 
 fail() {
     failures=$((failures + 1))
-    printf '%s\n' "$*" >>"$work/faults"
+    printf "%s\n" "$*" | tee -a "$work/faults" >&2
 }
 
 # Waits until a command succeeds: wait_for SECONDS COMMAND...
@@ -221,6 +221,8 @@ for step in sorted(set(d) | set(v)):
         faults.append(f"{step}: asked {v[step]['requests']}, directly {d[step]['requests']}")
     elif d and step in ("big", "chunks", "uni") and v[step].get("textlen") != d[step].get("textlen"):
         faults.append(f"{step}: {v[step].get('textlen')} characters, directly {d[step].get('textlen')}")
+if d and via.get("write_ok") != direct.get("write_ok"):
+    faults.append(f"a file was written: {via.get('write_ok')}, directly {direct.get('write_ok')}")
 if via.get("exit_main", {}).get("rc") != 0:
     faults.append(f"the bridge ended with {via.get('exit_main')}")
 print(f"{name:<20}" + "".join(f"{cell:<13}" for cell in cells) + ("" if d else "(nothing to compare with)"))
@@ -230,7 +232,7 @@ sys.exit(bool(faults))
 PY
 }
 
-# Real hosts say the same through the daemon as without it: host NAME FILTER COMMAND... with AGENT as its last word.
+# Real hosts say the same through the daemon as without it.
 compare_host() { # NAME WHAT_COUNTS RUN
     local name=$1 counts=$2 run=$3 place=$work/host
     mkdir -p "$place"
@@ -285,5 +287,5 @@ stop_daemon
 
 printf '\n%-20s%-13s%-13s%-13s%-13s%-13s%-13s\n' agent initialize session/new prompt permission cancel close
 for agent in "$@"; do judge "$agent" || failures=$((failures + 1)); done
-cat "$work/hosts" "$work/faults" 2>/dev/null || true
+cat "$work/hosts" 2>/dev/null || true
 [ "$failures" -eq 0 ] || exit 1
