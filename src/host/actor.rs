@@ -81,6 +81,13 @@ pub(super) struct Asked {
     pub login: Option<Frame>,
 }
 
+impl Asked {
+    /// Whether it is to take that session up.
+    pub(super) fn wishes_for(&self, id: &SessionId) -> bool {
+        self.method == Method::SessionResume && self.to.as_ref() == Some(id)
+    }
+}
+
 /// A request to the host that is open.
 #[derive(Debug)]
 pub(super) struct Carried {

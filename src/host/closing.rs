@@ -69,11 +69,8 @@ impl State {
         let word = Letter::Word { from: Address::Host(self.number), word: Word::HostLost(loss) };
         // Told directly, because its berth may be waiting for it to open.
         let _ = self.shared.directory.post(&Address::Session(id.clone()), word);
-        let _ = self.berths.cast(berth::Msg::End(
-            id.clone(),
-            Ending::host_lost(loss),
-            Answer::Unheard(Address::Host(self.number)),
-        ));
+        let answer = Answer::Unheard(Address::Host(self.number));
+        let _ = self.berths.cast(berth::Msg::End(id.clone(), Ending::host_lost(loss), answer));
     }
 
     /// The half that still reads may hear the last answers; then the connection closes.

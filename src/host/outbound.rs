@@ -96,7 +96,7 @@ impl State {
             Method::Authenticate if ok => self.authenticated = asked.login,
             Method::SessionNew | Method::SessionResume if ok => self.hold(id.clone()),
             Method::SessionNew => self.not_opened(id, asked.cwd, frame),
-            Method::SessionResume => self.forget(id),
+            Method::SessionResume => self.lapse(id),
             Method::SessionClose => {
                 if let Some(closed) = asked.closes {
                     self.forget(&closed);
@@ -126,23 +126,32 @@ impl State {
         }
     }
 
-    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239). A
-    /// request that takes the session up again is not: it waits at the berth, and may yet get it.
+    /// A session is gone, by its own end or taken over: what this host still had open there is answered (R239), and
+    /// what it was asked means nothing any more. A request that takes the session up again is not answered: it waits
+    /// at the berth, and may yet get it.
     fn session_gone(&mut self, id: &SessionId, why: &str) {
-        let asked = self.pending.inbound().filter(|(_, asked)| asked.to.as_ref() == Some(id));
-        let (resumes, open): (Vec<_>, Vec<_>) =
-            asked.map(|(token, asked)| (token, asked.method)).partition(|(_, m)| *m == Method::SessionResume);
         let from = Address::Session(id.clone());
         self.pending.forget_outbound(|carried| carried.from == from);
-        self.forget(id);
-        if !resumes.is_empty() {
-            self.sessions.insert(id.clone());
-        }
-        for (token, _) in open {
+        let open: Vec<Token> = self
+            .pending
+            .inbound()
+            .filter(|(_, asked)| asked.to.as_ref() == Some(id) && !asked.wishes_for(id))
+            .map(|(token, _)| token)
+            .collect();
+        for token in open {
             self.refuse(token, &RpcError::internal(format!("session {id}: {why}")));
         }
+        self.lapse(id);
         if self.stage == Stage::Closing {
             self.close_when_empty();
+        }
+    }
+
+    /// Forgets a session, but stays its host while a wish to have it again stands: whoever gets it must be there.
+    fn lapse(&mut self, id: &SessionId) {
+        self.forget(id);
+        if self.pending.inbound().any(|(_, asked)| asked.wishes_for(id)) {
+            self.sessions.insert(id.clone());
         }
     }
 

@@ -407,7 +407,10 @@ fn fork_leaves_three_kinds_of_processes() {
     assert!(["child", "parent", "setsid"].iter().all(|name| below.contains(&pid(name))), "{below:?}");
     assert!(!below.contains(&pid("orphan")));
     let leads = |pid| Path::new("/proc").join(format!("{pid}/stat"));
-    assert!(["setsid", "orphan"].iter().all(|name| own_session(&leads(pid(name)), pid(name))));
+    // A process is named before it leaves its parent's session.
+    wait_until("both lead sessions", PATIENCE, || {
+        ["setsid", "orphan"].iter().all(|name| own_session(&leads(pid(name)), pid(name)))
+    });
     assert!(!own_session(&leads(pid("child")), pid("child")));
     client.close_write();
     client.wait_exit(PATIENCE);

@@ -65,6 +65,13 @@ impl Host {
         Self::over(End::Socket(stream), from)
     }
 
+    /// The same, reading no faster than the test takes what it read.
+    pub fn paced(sandbox: &Sandbox) -> Self {
+        let stream = UnixStream::connect(sandbox.host_socket()).unwrap();
+        let from = stream.try_clone().unwrap();
+        Self::reading(End::Socket(stream), from, 1)
+    }
+
     /// Starts a bridge, as an editor does (R252).
     pub fn bridge(sandbox: &Sandbox, agent: &str) -> Self {
         static STARTED: AtomicU64 = AtomicU64::new(0);
@@ -87,7 +94,11 @@ impl Host {
     }
 
     fn over(end: End, from: impl Read + Send + 'static) -> Self {
-        let (sender, arrivals) = sync_channel(AHEAD);
+        Self::reading(end, from, AHEAD)
+    }
+
+    fn reading(end: End, from: impl Read + Send + 'static, ahead: usize) -> Self {
+        let (sender, arrivals) = sync_channel(ahead);
         let gate = Arc::new(Gate::default());
         let reader = gate.clone();
         thread::spawn(move || read(from, &sender, &reader));

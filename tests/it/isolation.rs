@@ -258,7 +258,7 @@ fn failures_name_their_facts() {
     let session = host.new_session(&sandbox.cwd("work"));
     let id = host.request_session(&sandbox.cwd("more"));
     assert!(message(&host.error(&id)).contains("sessions_max"));
-    for (order, facts) in [("crash 3", ["`d`", "status 3"]), ("close-stdout", ["`d`", "ended"])] {
+    for (order, facts) in [("crash 3", ["`d`", "status 3"]), ("close-stdout", ["`d`", "without answering"])] {
         let id = host.prompt(&session, order);
         let error = host.error(&id);
         assert!(facts.iter().all(|fact| message(&error).contains(fact)), "{order}: {error}");

@@ -149,3 +149,75 @@ fn unknown_requests_without_a_session_go_to_the_process_there_is() {
     assert!(scene.host.error(&id)["code"].is_i64());
     scene.plays(&session, &mut peer);
 }
+
+/// R83, R84, R85, R87, R248: whatever a turn says comes through in its order, kinds that nobody knows included.
+#[test]
+fn updates_of_every_kind_pass_unchanged() {
+    let mut scene = Scene::open();
+    let (session, mut peer) = scene.session("work");
+    let (id, prompt) = scene.turn(&session, &mut peer);
+    let text = |kind: &str, n: usize| json!({"sessionUpdate": kind, "content": {"type": "text", "text": n.to_string()}});
+    let mut updates = Vec::new();
+    for n in 0..6 {
+        updates.push(text(["agent_message_chunk", "agent_thought_chunk"][n % 2], n));
+    }
+    for done in 0..3 {
+        let entry = |n| {
+            json!({"content": format!("step {n}"), "priority": "medium",
+            "status": if n < done { "completed" } else { "pending" }})
+        };
+        updates.push(json!({"sessionUpdate": "plan", "entries": (0..3).map(entry).collect::<Vec<_>>()}));
+    }
+    let kinds = [
+        "read",
+        "edit",
+        "delete",
+        "move",
+        "search",
+        "execute",
+        "think",
+        "fetch",
+        "switch_mode",
+        "other",
+        "dance",
+    ];
+    for kind in kinds {
+        updates.push(json!({"sessionUpdate": "tool_call", "toolCallId": kind, "title": kind, "kind": kind,
+            "status": "in_progress"}));
+    }
+    for (n, kind) in kinds.iter().enumerate() {
+        for status in ["in_progress", ["completed", "failed", "unheard_of"][n % 3]] {
+            updates.push(json!({"sessionUpdate": "tool_call_update", "toolCallId": kind, "status": status,
+                "content": [{"type": "content", "content": {"type": "text", "text": status}}]}));
+        }
+    }
+    for update in &updates {
+        peer.notify("session/update", json!({"sessionId": peer.session(), "update": update}));
+    }
+    peer.end_turn(&prompt);
+    assert_eq!(scene.host.stop_reason(&id), "end_turn");
+    let seen = scene.host.unread();
+    let seen: Vec<&Value> = seen.iter().map(|message| &message["params"]["update"]).collect();
+    assert_eq!(seen, updates.iter().collect::<Vec<_>>());
+}
+
+/// R90: the commands of an agent that names them too early come behind the answer that opens their session.
+#[test]
+fn commands_come_behind_the_answer_that_opens_their_session() {
+    let mut scene = Scene::silent(|_| {});
+    let answer = json!({"protocolVersion": 1, "agentCapabilities": {}, "authMethods": []});
+    let (_, _warm) = scene.initialise(&answer);
+    let id = scene.host.request_session(&scene.sandbox.cwd("work"));
+    let mut peer = scene.puppets.next();
+    let initialize = peer.expect("initialize");
+    peer.reply(&initialize, answer);
+    let new = peer.expect("session/new");
+    let commands = json!({"sessionUpdate": "available_commands_update", "availableCommands": []});
+    peer.notify("session/update", json!({"sessionId": "early", "update": commands}));
+    peer.reply(&new, json!({"sessionId": "early"}));
+    let first = scene.host.next();
+    assert_eq!(first["id"], id, "the answer comes first: {first}");
+    let told = scene.host.expect_update();
+    assert_eq!(told["params"], json!({"sessionId": first["result"]["sessionId"], "update": commands}));
+    assert!(scene.host.unread().is_empty(), "and once");
+}
