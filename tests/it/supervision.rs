@@ -336,7 +336,7 @@ fn a_read_that_fails_ends_the_session_with_its_cause() {
 #[test]
 fn a_turn_may_be_silent_for_longer_than_any_limit() {
     let mut scene = Scene::brisk(|sandbox| {
-        for limit in ["cancel_grace_ms", "write_stall_ms", "first_message_ms", "warm_ms"] {
+        for limit in ["cancel_grace_ms", "write_stall_ms", "warm_ms"] {
             sandbox.set("limits", &format!("{limit} = 100"));
         }
         sandbox.set("agent.p", "handshake_s = 1");
