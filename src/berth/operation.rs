@@ -92,7 +92,7 @@ impl Berthing {
     }
 
     async fn open(&self, mut order: Box<Order>) -> Option<Owner> {
-        let slot = match self.reserve().await {
+        let slot = match self.reserve_for(&mut order).await {
             Ok(slot) => slot,
             Err(error) => {
                 self.refuse(&order, &error);
@@ -123,6 +123,19 @@ impl Berthing {
             let _ = done.await;
         }
         Some(Owner { actor, grave, host, wanted })
+    }
+
+    /// A slot; when all are taken, that of a process which the host keeps for a session that never came.
+    async fn reserve_for(&self, order: &mut Order) -> Result<Slot, RpcError> {
+        let slot = self.reserve().await;
+        let Some(warm) = order.warm.take().filter(|warm| slot.is_err() && *warm != self.id) else {
+            return slot;
+        };
+        let (done, gone) = oneshot::channel();
+        let word = Letter::Word { from: self.address(), word: Word::Yield(done) };
+        let _ = self.shared.directory.post(&Address::Session(warm), word);
+        let _ = gone.await;
+        self.reserve().await
     }
 
     async fn reserve(&self) -> Result<Slot, RpcError> {

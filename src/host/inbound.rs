@@ -198,6 +198,8 @@ impl State {
             // All that a host may do to a child is to cancel it (R276).
             Some(name) if method == Method::SessionCancel => self.held(name).or_else(|| self.parent(name)),
             Some(name) => self.held(name),
+            // No session is meant just because it is the latest (R36).
+            None if method == Method::SessionCancel => None,
             None => self.latest.clone(),
         };
         match id {

@@ -81,7 +81,7 @@ impl State {
 
     pub(super) fn ordered(&mut self, ordered: Ordered) {
         match ordered.result {
-            // Nobody would be there to end it.
+            // Nobody would end a session that is made for a host which has left.
             Ok(_) if self.stage == Stage::Closing => {
                 self.refuse(ordered.token, &RpcError::internal("the connection is closing"));
             }
@@ -97,7 +97,8 @@ impl State {
             asked.to = Some(id.clone());
             asked.cwd = Some(cwd.clone());
         }
-        let order = Box::new(order);
+        let warm = self.warm.as_ref().map(|warm| warm.id.clone());
+        let order = Box::new(Order { warm, ..order });
         let msg = match wish {
             Wish::Initialize | Wish::Process => {
                 self.keep_warm(Warm { id, cwd });
@@ -183,6 +184,7 @@ impl Draft {
             capabilities: self.capabilities,
             authenticated: self.authenticated,
             held_back: None,
+            warm: None,
             resume: None,
             first: vec![first],
             opened: None,

@@ -70,6 +70,8 @@ pub struct Order {
     pub capabilities: Object,
     /// The last `authenticate` that succeeded on the connection (R18).
     pub authenticated: Option<Frame>,
+    /// The host's process that holds no session: its slot is the last one to be had (R14, R60).
+    pub warm: Option<SessionId>,
     /// Why the program is not started just now; a session that lives can be had all the same (R227).
     pub held_back: Option<RpcError>,
     /// A session that is to be taken up again.
@@ -216,6 +218,8 @@ pub struct State {
     published: Published,
     _listing: Listing,
     pub(super) slot: Option<Slot>,
+    /// Dropped with the rest: somebody waits for the slot.
+    pub(super) yielded: Option<oneshot::Sender<()>>,
     /// Said when it is gone: who hears of a failure may try again at once (R59).
     pub(super) last_answers: Vec<(Token, Frame)>,
     _tomb: Tomb,
@@ -276,6 +280,7 @@ impl Actor for Session {
             published: Published::default(),
             _listing: listing,
             slot: Some(args.slot),
+            yielded: None,
             last_answers: Vec::new(),
             _tomb: args.tomb,
         };

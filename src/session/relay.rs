@@ -31,6 +31,7 @@ impl State {
             Letter::Word { from: from @ Address::Host(_), .. } if from != self.order.host => {}
             Letter::Word { word: Word::HostLost(loss), .. } => self.end(Ending::host_lost(loss)),
             Letter::Word { word: Word::Cancel, .. } => self.cancel(),
+            Letter::Word { word: Word::Yield(done), .. } => self.yield_slot(done),
             Letter::Word { .. } => {}
         }
     }

@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use ractor::SpawnErr;
 use serde_json::{json, value::RawValue};
+use tokio::sync::oneshot;
 
 use super::{
     actor::{Link, Msg, Report, Stage, State},
@@ -97,7 +98,7 @@ impl State {
     /// Asks whether the program may be started again (R227).
     pub(super) fn restart_peer(&mut self) {
         self.enter(Stage::Starting);
-        let (ask, answer) = tokio::sync::oneshot::channel();
+        let (ask, answer) = oneshot::channel();
         let _ = self.reports.send_message(Report::MayStart(self.order.program(), ask));
         let me = self.me.clone();
         tokio::spawn(async move {
@@ -146,14 +147,23 @@ impl State {
 
     /// Nobody wanted the warm process (R14). One that is asked something has more time.
     pub(super) fn warm_due(&mut self) {
-        if self.stage != Stage::Warm || self.setup.is_some() {
-            return;
-        }
-        if self.ledger.count(Side::Host) == 0 {
+        if self.is_unused() {
             self.end(Ending::at_once(Reason::Unused));
-        } else {
+        } else if self.stage == Stage::Warm {
             self.warm_later();
         }
+    }
+
+    /// The host of a warm process that nobody uses needs its slot.
+    pub(super) fn yield_slot(&mut self, done: oneshot::Sender<()>) {
+        if self.is_unused() {
+            self.yielded = Some(done);
+            self.end(Ending::at_once(Reason::Unused));
+        }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.stage == Stage::Warm && self.setup.is_none() && self.ledger.count(Side::Host) == 0
     }
 
     /// The answer to a host's `initialize`.

@@ -137,6 +137,33 @@ fn a_burst_of_sessions_stays_within_the_limit() {
     assert_eq!(scene.puppets.untaken(), 0);
 }
 
+/// R14, R60: a process that waits for a session which never came gives its slot to the one that did.
+#[test]
+fn a_warm_process_gives_way() {
+    let mut scene = Scene::with(json!({}), |sandbox| sandbox.set("limits", "sessions_max = 1"));
+    let mut warm = scene.puppets.next();
+    assert_eq!(residency(&scene.sandbox), (0, 1));
+    let (session, mut peer) = scene.session("work");
+    assert!(!alive(warm.pid()), "never two processes");
+    scene.plays(&session, &mut peer);
+    assert_eq!(residency(&scene.sandbox), (1, 0));
+    warm.wait_gone();
+}
+
+/// R14: one that is asked something does not.
+#[test]
+fn a_warm_process_in_use_does_not_give_way() {
+    let mut scene = Scene::with(json!({}), |sandbox| sandbox.set("limits", "sessions_max = 1"));
+    let mut warm = scene.puppets.next();
+    let id = scene.host.request("authenticate", json!({"methodId": "x"}));
+    let asked = warm.expect("authenticate");
+    refuse_capacity(&mut scene, 1);
+    warm.reply(&asked, json!({}));
+    scene.host.result(&id);
+    let session = scene.host.new_session(&scene.sandbox.cwd("work"));
+    scene.plays(&session, &mut warm);
+}
+
 /// R61: the limit is a whole number from 1 to 4096, and nothing else starts.
 #[test]
 fn a_limit_out_of_its_range_stops_the_start() {
@@ -324,6 +351,69 @@ fn a_session_that_is_taken_over_is_settled_first() {
     assert!(heir.unread().iter().all(|m| m.get("method").is_some()), "nobody asked it anything");
 }
 
+/// MH-03: a late answer to a question of a session that was closed does not reach the one that has its id next.
+#[test]
+fn an_answer_from_before_reaches_no_successor() {
+    let mut scene = resuming(json!({"resume": {}}), 4);
+    let (session, mut peer) = scene.session("work");
+    let (turn, prompt) = scene.turn(&session, &mut peer);
+    let asked: Vec<Value> = (0..5)
+        .map(|n| {
+            peer.ask_permission(&format!("t{n}"), "ls");
+            scene.host.expect("session/request_permission")
+        })
+        .collect();
+    peer.end_turn(&prompt);
+    scene.host.stop_reason(&turn);
+    close(&mut scene.host, &session);
+    let cwd = scene.sandbox.cwd("work");
+    let resume = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
+    let id = scene.host.request("session/resume", resume);
+    scene.host.result(&id);
+    let mut peer = scene.puppets.serving();
+    let (turn, prompt) = scene.turn(&session, &mut peer);
+    let others: Vec<(Value, Value)> = (0..5)
+        .map(|_| {
+            let id = scene.host.request("session/from_the_future", json!({"sessionId": session}));
+            (id, peer.expect("session/from_the_future"))
+        })
+        .collect();
+    for question in &asked {
+        scene.host.choose(question, "yes");
+    }
+    // What comes behind them on the same wire was read after them.
+    scene.host.notify("session/hum", json!({"sessionId": session}));
+    peer.expect("session/hum");
+    for (n, (id, request)) in others.iter().enumerate() {
+        peer.reply(request, json!({"n": n}));
+        assert_eq!(scene.host.result(id), json!({"n": n}));
+    }
+    peer.end_turn(&prompt);
+    assert_eq!(scene.host.stop_reason(&turn), "end_turn");
+}
+
+/// R41, R51: a host that leaves while another one takes its session up does not take it away again.
+#[test]
+fn a_leaving_host_ends_nothing_that_another_has_taken_up() {
+    let mut scene = resuming(json!({"resume": {}}), 4);
+    let (session, _peer) = scene.session("work");
+    for round in 0..20 {
+        let mut second = scene.another();
+        let id = scene.resume(&mut second, &session, "work");
+        if round % 2 == 0 {
+            scene.host.close_write();
+        } else {
+            scene.host.request("session/close", json!({"sessionId": session}));
+        }
+        second.result(&id);
+        let mut heir = scene.puppets.serving();
+        scene.host.close_write();
+        scene.host.expect_end(PATIENCE);
+        plays(&mut second, &session, &mut heir);
+        scene.host = second;
+    }
+}
+
 /// R39: however many hosts want a session at once, they get it one after the other.
 #[test]
 fn takeovers_come_one_after_the_other() {
@@ -339,10 +429,11 @@ fn takeovers_come_one_after_the_other() {
             host.answer(id);
         }
     }
-    while scene.puppets.untaken() > 0 {
+    while !alive(last.pid()) {
         last = scene.puppets.serving();
         seen.push(last.pid());
     }
+    assert_eq!(scene.puppets.untaken(), 0);
     assert_eq!(seen.iter().filter(|pid| alive(**pid)).count(), 1, "{seen:?}");
     let prompts: Vec<Value> = hosts.iter_mut().map(|host| host.prompt(&session, "go")).collect();
     let prompt = last.expect("session/prompt");
@@ -357,7 +448,7 @@ fn takeovers_come_one_after_the_other() {
 #[test]
 fn sessions_do_not_wait_for_each_other() {
     let mut scene = Scene::playing(json!({"sessionCapabilities": {"resume": {}}}), json!({}), |sandbox| {
-        sandbox.set("agent.p", "stop_grace_ms = 3000");
+        sandbox.set("agent.p", "stop_grace_ms = 30000");
     });
     let (slow, stuck) = scene.session("a");
     let (other, _peer) = scene.session("b");
@@ -369,6 +460,7 @@ fn sessions_do_not_wait_for_each_other() {
     let mut peer = scene.puppets.serving();
     plays(&mut second, &other, &mut peer);
     assert!(alive(stuck.pid()), "the other one is still on its way out");
+    process::signal(stuck.pid(), Signal::KILL);
     assert_eq!(scene.host.result(&closing), json!({}));
     assert!(!alive(stuck.pid()));
 }

@@ -201,6 +201,13 @@ fn cancels_that_mean_nothing_do_nothing() {
     let (session, mut peer) = scene.session("work");
     scene.host.cancel(&session);
     let (id, prompt) = scene.turn(&session, &mut peer);
+    scene.host.notify("session/cancel", json!({}));
+    scene.host.notify("session/cancel", json!({"sessionId": 5}));
+    let behind = scene.host.request("session/from_the_future", json!({"sessionId": session}));
+    let asked = peer.expect("session/from_the_future");
+    assert!(hears_nothing(&mut peer), "no session is meant");
+    peer.reply(&asked, json!({}));
+    scene.host.result(&behind);
     scene.host.cancel(&session);
     scene.host.cancel(&session);
     peer.expect("session/cancel");
