@@ -216,25 +216,26 @@ impl State {
     async fn post(&mut self, letter: Letter, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
         match letter {
             Letter::Word { word: Word::Close(id, done), .. } => {
-                self.give(id, Operation::operator(false, done), me).await?;
+                let ending = Ending::orderly(Reason::Operator);
+                let answer = Answer::Operator { done, ended: false };
+                self.give(id, Operation::End(ending, answer), me).await?;
             }
             Letter::Word { word: Word::Kill(id, done), .. } => {
-                self.hurry(&id, Ending::at_once(Reason::Killed));
-                self.give(id, Operation::operator(true, done), me).await?;
+                let ending = Ending::at_once(Reason::Killed);
+                let answer = Answer::Operator { done, ended: self.hurry(&id, ending) };
+                self.give(id, Operation::End(ending, answer), me).await?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// Tells a session to end without waiting for what its berth does before.
-    fn hurry(&self, id: &SessionId, ending: Ending) {
+    /// Tells a session to end without waiting for what its berth does before. Whether it was there.
+    fn hurry(&self, id: &SessionId, ending: Ending) -> bool {
         let loss = if let Reason::HostLost(loss) = ending.reason { loss } else { Loss::Stopping };
         let word = Word::HostLost(loss);
-        let _ = self
-            .shared
-            .directory
-            .post(&Address::Session(id.clone()), Letter::Word { from: Address::Berths, word });
+        let letter = Letter::Word { from: Address::Berths, word };
+        self.shared.directory.post(&Address::Session(id.clone()), letter).is_ok()
     }
 
     async fn drain(&mut self, done: oneshot::Sender<()>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
@@ -244,8 +245,8 @@ impl State {
         let mut ends = Vec::with_capacity(ids.len());
         for id in ids {
             let (answer, gone) = oneshot::channel();
-            self.hurry(&id, ending);
-            self.give(id, Operation::End(ending, Answer::Operator(answer)), me).await?;
+            let answer = Answer::Operator { done: answer, ended: self.hurry(&id, ending) };
+            self.give(id, Operation::End(ending, answer), me).await?;
             ends.push(gone);
         }
         tokio::spawn(async move {

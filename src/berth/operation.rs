@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::{
     id::{Address, SessionId, Token},
     residency::{self, Refusal, Slot},
-    session::{self, Ending, Order, Reason, Report, Session, Shared},
+    session::{self, Ending, Order, Report, Session, Shared},
     store::{self, Row},
     tomb::{Grave, tomb},
     wire::{Call, Envelope, Frame, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
@@ -21,7 +21,12 @@ pub enum Answer {
     /// A host, to a request of it.
     Host(Address, Token),
     /// An operator.
-    Operator(Done),
+    Operator {
+        /// Where.
+        done: Done,
+        /// The session was told to end already, and may be gone for that.
+        ended: bool,
+    },
     /// Nobody; it is for that host's session only.
     Unheard(Address),
 }
@@ -31,7 +36,7 @@ impl Answer {
     fn host(&self) -> Option<&Address> {
         match self {
             Self::Host(host, _) | Self::Unheard(host) => Some(host),
-            Self::Operator(_) => None,
+            Self::Operator { .. } => None,
         }
     }
 }
@@ -222,8 +227,10 @@ impl Berthing {
                     Letter::Lines { from: self.address(), envelopes: vec![done], credit: Credit::none() };
                 let _ = self.shared.directory.post(&host, letter);
             }
-            Answer::Operator(done) => {
-                let known = existed.then_some(()).ok_or_else(|| format!("session {} is not live", self.id));
+            Answer::Operator { done, ended } => {
+                let known = (existed || ended)
+                    .then_some(())
+                    .ok_or_else(|| format!("session {} is not live", self.id));
                 let _ = done.send(known);
             }
             Answer::Unheard(_) => {}
@@ -265,12 +272,4 @@ pub fn refuse(shared: &Shared, order: &Order, error: &RpcError) {
 async fn same_directory(a: &Path, b: &Path) -> bool {
     let real = async |path: &Path| tokio::fs::canonicalize(path).await.unwrap_or_else(|_| path.to_owned());
     a == b || real(a).await == real(b).await
-}
-
-impl Operation {
-    /// By the operator, in the usual times or without any.
-    pub fn operator(kill: bool, done: Done) -> Self {
-        let ending = if kill { Ending::at_once(Reason::Killed) } else { Ending::orderly(Reason::Operator) };
-        Self::End(ending, Answer::Operator(done))
-    }
 }

@@ -120,6 +120,21 @@ fn a_bridge_ends_within_a_second_of_being_told() {
     sandbox.wait_empty();
 }
 
+/// R252, R256: an editor may start its bridge long before it says anything; the limit is for whoever says nothing.
+#[test]
+fn a_bridge_waits_for_its_editor() {
+    let mut sandbox = fresh();
+    sandbox.set("limits", "first_message_ms = 500");
+    sandbox.start();
+    let mut editor = Host::bridge(&sandbox, "d");
+    wait_until("it is connected", PATIENCE, || sandbox.control("status", json!({}))["hosts"] == json!(1));
+    let mut silent = Host::direct(&sandbox);
+    silent.expect_refusal(-32600);
+    silent.expect_end(PATIENCE);
+    editor.initialize(json!({}));
+    works(&mut editor, &sandbox, "work");
+}
+
 /// R253: of twenty bridges on a machine without a daemon each works, and one daemon serves them all.
 #[test]
 fn twenty_bridges_at_once_start_one_daemon() {

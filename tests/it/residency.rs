@@ -454,6 +454,7 @@ fn sessions_do_not_wait_for_each_other() {
     let (other, _peer) = scene.session("b");
     let mut second = scene.another();
     process::signal(stuck.pid(), Signal::STOP);
+    wait_until("it stands still", PATIENCE, || process::stopped(stuck.pid()));
     let closing = scene.host.request("session/close", json!({"sessionId": slow}));
     let id = scene.resume(&mut second, &other, "b");
     second.result(&id);

@@ -339,7 +339,7 @@ fn a_turn_may_be_silent_for_longer_than_any_limit() {
         for limit in ["cancel_grace_ms", "write_stall_ms", "warm_ms"] {
             sandbox.set("limits", &format!("{limit} = 100"));
         }
-        sandbox.set("agent.p", "handshake_s = 1");
+        sandbox.set("agent.p", "handshake_s = 2");
         sandbox.set("agent.p", "stop_grace_ms = 100");
     });
     let (session, mut peer) = scene.session("work");
@@ -462,6 +462,6 @@ fn a_program_that_dies_in_every_turn_is_held_back() {
         let error = host.error(&id);
         assert!(message(&error).contains(told), "{error}");
     }
-    assert!(sandbox.peer_card(&session).is_null());
+    wait_until("nothing is started", PATIENCE, || sandbox.peer_card(&session).is_null());
     assert!(sandbox.sessions().contains(&session), "the session itself lives on");
 }
