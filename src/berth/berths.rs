@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 
 use super::{
@@ -58,6 +58,8 @@ struct Entry {
     actor: ActorRef<actor::Msg>,
     /// Operations sent: a berth that has done as many is idle.
     sent: u64,
+    /// Who wanted the session last.
+    host: Option<Address>,
 }
 
 impl Actor for Berths {
@@ -105,7 +107,7 @@ impl Actor for Berths {
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(cell, error) = event {
             tracing::error!(%error, "berth failed");
-            state.berths.retain(|_, entry| entry.actor.get_id() != cell.get_id());
+            state.berth_failed(&cell);
         }
         Ok(())
     }
@@ -195,13 +197,25 @@ impl State {
                 idle: me.get_derived(),
             };
             let (actor, _) = Actor::spawn_linked(None, Berth, arguments, me.get_cell()).await?;
-            self.berths.insert(id.clone(), Entry { actor, sent: 0 });
+            self.berths.insert(id.clone(), Entry { actor, sent: 0, host: None });
         }
         if let Some(entry) = self.berths.get_mut(&id) {
             entry.sent += 1;
+            entry.host = operation.host().or(entry.host.take());
             let _ = entry.actor.cast(actor::Msg::Do(operation));
         }
         Ok(())
+    }
+
+    /// A berth that failed took its session with it: whose it was is told (R239).
+    fn berth_failed(&mut self, cell: &ActorCell) {
+        let failed = self.berths.extract_if(|_, entry| entry.actor.get_id() == cell.get_id());
+        for (id, entry) in failed.collect::<Vec<_>>() {
+            let Some(host) = entry.host else { continue };
+            let why = "internal error: the session failed; see the log".to_owned();
+            let word = Word::SessionGone(id.clone(), why);
+            let _ = self.shared.directory.post(&host, Letter::Word { from: Address::Session(id), word });
+        }
     }
 
     /// A berth that has nothing to do goes, unless something was sent to it meanwhile.
@@ -222,7 +236,7 @@ impl State {
             }
             Letter::Word { word: Word::Kill(id, done), .. } => {
                 let ending = Ending::at_once(Reason::Killed);
-                let answer = Answer::Operator { done, ended: self.hurry(&id, ending) };
+                let answer = Answer::Operator { done, ended: self.hurry(&id, Word::Abort) };
                 self.give(id, Operation::End(ending, answer), me).await?;
             }
             _ => {}
@@ -231,9 +245,7 @@ impl State {
     }
 
     /// Tells a session to end without waiting for what its berth does before. Whether it was there.
-    fn hurry(&self, id: &SessionId, ending: Ending) -> bool {
-        let loss = if let Reason::HostLost(loss) = ending.reason { loss } else { Loss::Stopping };
-        let word = Word::HostLost(loss);
+    fn hurry(&self, id: &SessionId, word: Word) -> bool {
         let letter = Letter::Word { from: Address::Berths, word };
         self.shared.directory.post(&Address::Session(id.clone()), letter).is_ok()
     }
@@ -245,7 +257,8 @@ impl State {
         let mut ends = Vec::with_capacity(ids.len());
         for id in ids {
             let (answer, gone) = oneshot::channel();
-            let answer = Answer::Operator { done: answer, ended: self.hurry(&id, ending) };
+            let answer =
+                Answer::Operator { done: answer, ended: self.hurry(&id, Word::HostLost(Loss::Stopping)) };
             self.give(id, Operation::End(ending, answer), me).await?;
             ends.push(gone);
         }

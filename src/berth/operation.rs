@@ -51,6 +51,16 @@ pub enum Operation {
     End(Ending, Answer),
 }
 
+impl Operation {
+    /// Whose the session will be.
+    pub fn host(&self) -> Option<Address> {
+        match self {
+            Self::Open(order) | Self::Resume(order) => Some(order.host.clone()),
+            Self::End(..) => None,
+        }
+    }
+}
+
 /// The session that is there.
 #[derive(Debug, Clone)]
 pub struct Owner {

@@ -203,7 +203,7 @@ pub struct Session {
     pub since: String,
     /// When its last frame passed, in milliseconds since the Unix epoch; null before the first.
     pub last_frame_ms: Option<u64>,
-    /// What it says about itself: `agent`, `cwd`, `stage`, `turn`, `waiting`, `open_requests`, `host`,
+    /// What it says about itself: `agent`, `cwd`, `stage`, `turn`, `waiting`, `open_requests`, `idle`, `host`,
     /// `peer_session`, `title`, as far as known.
     #[serde(flatten)]
     pub facts: BTreeMap<String, Value>,

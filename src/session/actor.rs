@@ -168,6 +168,7 @@ struct Published {
     waiting: usize,
     open: usize,
     bound: bool,
+    idle: bool,
 }
 
 /// What it owns.
@@ -384,6 +385,13 @@ impl State {
         self.stage == Stage::Ending
     }
 
+    /// Whether nothing runs, waits or is open in it (R69).
+    fn is_idle(&self) -> bool {
+        let asked = self.ledger.count(Side::Peer) + self.ledger.count(Side::Host);
+        let quiet = !self.turn.is_active() && self.turn.waiting() == 0 && asked == 0;
+        quiet && self.terminals.is_empty() && self.stage == Stage::Live
+    }
+
     /// Publishes what has changed; most lines change nothing.
     fn publish(&mut self) {
         let now = Published {
@@ -392,6 +400,7 @@ impl State {
             waiting: self.turn.waiting(),
             open: self.ledger.count(Side::Peer),
             bound: self.peer_session.is_some(),
+            idle: self.is_idle(),
         };
         if now == self.published {
             return;
@@ -400,6 +409,7 @@ impl State {
         self.card.set("turn", now.turn);
         self.card.set("waiting", now.waiting);
         self.card.set("open_requests", now.open);
+        self.card.set("idle", now.idle);
         let host = if let Address::Host(n) = self.order.host { Some(n) } else { None };
         self.card.set("host", host);
         let peer = self.peer_session.as_deref().and_then(|id| serde_json::from_slice::<String>(id).ok());

@@ -6,7 +6,7 @@ use serde_json::{json, value::RawValue};
 use super::{
     actor::{Msg, Stage, State},
     children,
-    ending::Ending,
+    ending::{Ending, Reason},
     ledger::{Kind, Open, Side},
     prompts::{unanswered, withdrawal},
     route::Route,
@@ -31,6 +31,7 @@ impl State {
             Letter::Word { from: from @ Address::Host(_), .. } if from != self.order.host => {}
             Letter::Word { word: Word::HostLost(loss), .. } => self.end(Ending::host_lost(loss)),
             Letter::Word { word: Word::Cancel, .. } => self.cancel(),
+            Letter::Word { word: Word::Abort, .. } => self.end(Ending::at_once(Reason::Killed)),
             Letter::Word { word: Word::Yield(done), .. } => self.yield_slot(done),
             Letter::Word { .. } => {}
         }

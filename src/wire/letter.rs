@@ -71,6 +71,8 @@ pub enum Word {
     HostLost(Loss),
     /// To a session: cancel what runs, as `session/cancel` does.
     Cancel,
+    /// To a session: end at once, by the operator's order.
+    Abort,
     /// To a session: end if nobody uses its process. Dropped when that is done, or refused.
     Yield(oneshot::Sender<()>),
     /// To the berths: end a session, by the operator's order. Answers when it is gone.

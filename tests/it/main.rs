@@ -28,6 +28,7 @@ mod harness;
 mod isolation;
 mod lifecycle;
 mod negotiation;
+mod notices;
 mod operator;
 mod relay;
 mod replay;
