@@ -6,23 +6,27 @@
 use std::{
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::BytesMut;
 use tokio::{
     net::unix::{OwnedReadHalf, pipe},
     task::{AbortHandle, JoinHandle},
+    time::Instant,
 };
 
 use crate::{
-    limits::BATCH_ITEMS_MAX,
+    limits::{BATCH_ITEMS_MAX, WINDOW_BYTES},
     wire::{
         credit::{Budget, Credit, Hold},
         frame::Frame,
         line::{Line, Overlong, Splitter},
     },
 };
+
+/// How many times the longest silence a large line may take in all.
+const LARGE_LINE_TIMES_MAX: u32 = 6;
 
 /// A descriptor that can be read without waiting.
 pub trait Source: Send + Sync + 'static {
@@ -167,7 +171,7 @@ pub struct Ingress<S> {
     pub budget: Budget,
     /// Longest line.
     pub line_bytes_max: usize,
-    /// Longest time from the first to the last byte of a line larger than the budget.
+    /// Longest silence in a large line; from its first to its last byte it may take a few times as long.
     pub line_time_max: Duration,
     /// Tells others that it waits for credit.
     pub held: Held,
@@ -178,12 +182,15 @@ impl<S: Source> Ingress<S> {
     pub async fn run(self, deliver: impl Fn(Batch) -> bool) -> End {
         let mut lines = Splitter::new(self.line_bytes_max);
         let mut large = None;
+        let mut due = Instant::now();
         loop {
             self.wait(self.budget.ready()).await;
-            if lines.partial() > self.budget.limit().bytes && large.is_none() {
-                large = Some(self.wait(self.budget.hold(self.line_bytes_max)).await);
+            if is_large(lines.partial()) && large.is_none() {
+                // Others hold that memory, not the host: no clock stands still for it.
+                large = Some(self.budget.hold(self.line_bytes_max).await);
+                due = Instant::now() + LARGE_LINE_TIMES_MAX * self.line_time_max;
             }
-            let read = match self.read(&mut lines).await {
+            let read = match self.read(&mut lines, due).await {
                 Ok(read) => read,
                 Err(end) => return end,
             };
@@ -200,7 +207,7 @@ impl<S: Source> Ingress<S> {
                     return End::Unwanted;
                 }
             }
-            if lines.partial() <= self.budget.limit().bytes {
+            if !is_large(lines.partial()) {
                 large = None;
             }
             if read == 0 {
@@ -209,10 +216,10 @@ impl<S: Source> Ingress<S> {
         }
     }
 
-    async fn read(&self, lines: &mut Splitter) -> Result<usize, End> {
+    async fn read(&self, lines: &mut Splitter, due: Instant) -> Result<usize, End> {
         lines.rest();
         loop {
-            self.readable(lines.partial()).await?;
+            self.readable(lines.partial(), due).await?;
             match self.source.try_read(lines.buffer()) {
                 Ok(read) => {
                     lines.filled(read);
@@ -225,10 +232,11 @@ impl<S: Source> Ingress<S> {
     }
 
     /// A wire may be silent for ever, but not in the middle of a line so large that others wait for its memory.
-    async fn readable(&self, partial: usize) -> Result<(), End> {
+    async fn readable(&self, partial: usize, due: Instant) -> Result<(), End> {
         let readable = self.source.readable();
-        let ready = if partial > self.budget.limit().bytes {
-            tokio::time::timeout(self.line_time_max, readable).await.map_err(|_| End::Unfinished)?
+        let ready = if is_large(partial) {
+            let due = due.min(Instant::now() + self.line_time_max);
+            tokio::time::timeout_at(due, readable).await.map_err(|_| End::Unfinished)?
         } else {
             readable.await
         };
@@ -266,6 +274,11 @@ impl<S: Source> Ingress<S> {
             }
         }
     }
+}
+
+/// Whether a line has grown so much that it needs memory from the pool that all wires of a side share.
+fn is_large(partial: usize) -> bool {
+    partial > WINDOW_BYTES
 }
 
 fn input(line: Line) -> Input {

@@ -21,6 +21,8 @@ pub const OVERLONG_KEPT_BYTES: usize = 4 << 10;
 pub const QUEUE_ITEMS_MAX: usize = 256;
 /// Bytes of the same (R108).
 pub const QUEUE_BYTES_MAX: usize = 8 * MIB;
+/// Items that may wait for one end at all, those included that are always admitted: beyond it that end is deaf.
+pub const QUEUE_ITEMS_LAST: usize = 1_024;
 /// Lines a peer may have on their way to the host (R110): below the queue, so that notices always fit.
 pub const WINDOW_ITEMS: usize = 192;
 /// Bytes of the same (R110).
@@ -32,6 +34,10 @@ pub const LARGE_POOL_BYTES: usize = 64 * MIB;
 /// Bytes of one host connection that may be in the house at once (R256).
 pub const HOST_BYTES_MAX: usize = 64 * MIB;
 
+/// Longest JSON-RPC id that is taken; it has to be given back as it was written.
+pub const ID_BYTES_MAX: usize = 1_024;
+/// Time from one byte to the next in a line so large that others wait for its memory.
+pub const LARGE_LINE_MS_MAX: u64 = 10_000;
 /// A write without progress for this long fails its wire (R10, R108).
 pub const WRITE_STALL_MS_MAX: u64 = 30_000;
 /// Time a peer has for its own answer to a cancel before it is killed (R250).
@@ -79,6 +85,7 @@ const _: () =
     assert!(WINDOW_ITEMS < QUEUE_ITEMS_MAX, "the daemon's own notices must fit behind a full window");
 const _: () =
     assert!(WINDOW_BYTES < QUEUE_BYTES_MAX, "the daemon's own notices must fit behind a full window");
+const _: () = assert!(QUEUE_ITEMS_MAX + WINDOW_ITEMS + OPEN_PEER_REQUESTS_MAX < QUEUE_ITEMS_LAST);
 const _: () = assert!(LINE_BYTES_MAX <= LARGE_POOL_BYTES, "the longest line must fit its budget");
 const _: () = assert!(LINE_BYTES_MAX < HOST_BYTES_MAX, "one line must not take a host's whole budget");
 const _: () = assert!(STOP_CANCEL_GRACE_MS < STOP_MS_MAX && STOP_MS_MAX < STOP_HARD_MS_MAX);

@@ -1,5 +1,7 @@
 //! The ceilings an operator may move, with their ranges. Defaults stand in [`crate::limits`].
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -24,6 +26,13 @@ pub struct Limits {
     pub cancel_grace_ms: u64,
     /// A warm process nobody uses is ended after this, 100 to 600000 (R14). Default: 30000.
     pub warm_ms: u64,
+}
+
+impl Limits {
+    /// Longest silence in a line so large that others wait for its memory.
+    pub fn large_line_time(&self) -> Duration {
+        Duration::from_millis(self.write_stall_ms.min(limits::LARGE_LINE_MS_MAX))
+    }
 }
 
 impl Default for Limits {

@@ -142,6 +142,7 @@ impl State {
             // Once per lane: whoever hears it ends what fills the lane (R113).
             (Wait::Full, _) if !self.overflowed.insert(lane) => return,
             (Wait::Full, _) => Event::Overflow(lane),
+            (Wait::Deaf, _) => return self.fail(Failure::Deaf),
         };
         self.say(event);
     }

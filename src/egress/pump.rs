@@ -57,6 +57,8 @@ pub enum Failure {
     Broken(io::ErrorKind),
     /// No progress for too long (R108).
     Stalled,
+    /// Answers pile up, because the other end asks and does not read (R249).
+    Deaf,
 }
 
 /// One write: the parcels, whose credit returns when it is dropped, and what of them has not left.

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::{
     id::Token,
+    limits::QUEUE_ITEMS_LAST,
     wire::{
         credit::{Amount, Credit},
         outgoing::Segments,
@@ -54,6 +55,8 @@ pub enum Wait {
     Queued,
     /// The lane is full.
     Full,
+    /// More waits than anybody leaves unread who reads.
+    Deaf,
 }
 
 /// The lanes of one wire.
@@ -86,6 +89,10 @@ impl Queue {
         let items = waiting.pending.items + parcel.amount.items;
         let bytes = waiting.pending.bytes + parcel.amount.bytes;
         let alone = waiting.pending == Amount::default();
+        // Whoever takes nothing while so much waits takes nothing at all: memory is bounded, whatever is owed.
+        if waiting.pending.items >= QUEUE_ITEMS_LAST {
+            return Wait::Deaf;
+        }
         if admission != Admission::Always && !alone && (items > limit.items || bytes > limit.bytes) {
             return Wait::Full;
         }
@@ -169,6 +176,16 @@ mod tests {
         assert_eq!(q.offer(1, parcel(1, 1), Admission::Request(7)), Wait::Full);
         assert_eq!(q.offer(1, parcel(1, 1), Admission::Always), Wait::Queued);
         assert_eq!(q.offer(2, parcel(1, 1), Admission::Limited), Wait::Queued);
+    }
+
+    /// R249: what is always admitted is bounded all the same.
+    #[test]
+    fn a_lane_that_nobody_reads_is_deaf_in_the_end() {
+        let mut q = queue();
+        for _ in 0..QUEUE_ITEMS_LAST {
+            assert_eq!(q.offer(1, parcel(1, 1), Admission::Always), Wait::Queued);
+        }
+        assert_eq!(q.offer(1, parcel(1, 1), Admission::Always), Wait::Deaf);
     }
 
     /// R111: what is larger than the limit is admitted alone.

@@ -159,7 +159,7 @@ impl Actor for Host {
             source,
             budget: Budget::new(Amount { items: usize::MAX, bytes: limits::HOST_BYTES_MAX }, args.large),
             line_bytes_max: limits.line_bytes_max,
-            line_time_max: stall,
+            line_time_max: limits.large_line_time(),
             held: Held::default(),
         };
         let reading = tokio::spawn(read(ingress, me.clone())).into();

@@ -33,7 +33,7 @@ impl State {
             egress::Event::Closed => self.me.stop(Some("closed".to_owned())),
             egress::Event::Overflow(lane) => self.overflow(*lane),
             egress::Event::Failed(failure) => {
-                let loss = if *failure == Failure::Stalled { Loss::Stalled } else { Loss::Broken };
+                let loss = if matches!(failure, Failure::Broken(_)) { Loss::Broken } else { Loss::Stalled };
                 tracing::info!(host = self.number, ?failure, "host cannot be written to");
                 self.lose(loss);
                 self.me.stop(Some("broken".to_owned()));

@@ -167,7 +167,9 @@ impl State {
 
     /// R50: closing what is not there succeeds; what another connection holds is not there for this one.
     fn close_session(&mut self, token: Token, name: &str) {
-        let Some(id) = self.held(name) else {
+        // Who closes it again waits for the same end (R203).
+        let ours = SessionId::parse(name).filter(|id| self.sessions.contains(id));
+        let Some(id) = ours else {
             let elsewhere =
                 SessionId::parse(name).is_some_and(|id| self.shared.directory.has(&Address::Session(id)));
             return match elsewhere {

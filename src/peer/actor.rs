@@ -303,6 +303,7 @@ impl State {
                         Cause::WriteStalled(Duration::from_millis(self.args.limits.write_stall_ms))
                     }
                     egress::Failure::Broken(kind) => Cause::WriteFailed(kind),
+                    egress::Failure::Deaf => Cause::Deaf,
                 });
                 self.enter(Stage::Ending);
                 self.kill();

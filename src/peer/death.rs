@@ -21,6 +21,8 @@ pub enum Cause {
     Handshake(HandshakeError),
     /// It read nothing for that long while something was written to it (R10).
     WriteStalled(Duration),
+    /// It asked on and on and read none of the answers (R249).
+    Deaf,
     /// Writing to it failed (R11).
     WriteFailed(std::io::ErrorKind),
     /// Reading from it failed (R218).
@@ -94,6 +96,7 @@ impl std::fmt::Display for Death {
             Cause::WriteStalled(after) => {
                 write!(f, "was ended after a write timeout: it read nothing for {} s", after.as_secs_f32())?;
             }
+            Cause::Deaf => f.write_str("was ended: it asks on and on and reads none of the answers")?,
             Cause::WriteFailed(kind) => write!(f, "closed its stdin: write failed: {kind}")?,
             Cause::ReadFailed(why) => write!(f, "could not be read: {why}")?,
             Cause::Strict(why) => write!(f, "broke the protocol and is strict_wire: {why}")?,

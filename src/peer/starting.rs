@@ -65,7 +65,7 @@ impl State {
             source,
             budget: Budget::new(window, self.args.large.clone()),
             line_bytes_max: self.args.limits.line_bytes_max,
-            line_time_max: Duration::from_millis(self.args.limits.write_stall_ms),
+            line_time_max: self.args.limits.large_line_time(),
             held: self.held.clone(),
         }
     }

@@ -115,7 +115,7 @@ impl Wire {
         } else if binds(asked.method) {
             self.binding.opened(None);
         }
-        Step::Forward(Envelope::new(Call::Response(token), self.ours(frame)))
+        Step::Forward(Envelope::new(Call::Response(token), self.ours(proper(frame))))
     }
 
     fn request(&mut self, method: Method, frame: Frame) -> Step {
@@ -307,6 +307,17 @@ impl Wire {
     pub fn unanswered(&self) -> Option<(Method, u64)> {
         let id = self.pending.find_outbound(|a| a.token.is_none() || binds(a.method))?;
         self.pending.outbound(id).map(|asked| (asked.method, id))
+    }
+}
+
+/// An error that is none by JSON-RPC's rules becomes one: a host may drop the answer otherwise, and wait for ever.
+fn proper(answer: Frame) -> Frame {
+    match answer.member("error").map(|error| error.get().starts_with('{')) {
+        Some(false) if answer.class() == (Class::Response { ok: false }) => {
+            let why = "the agent answered with an error that is no JSON-RPC error";
+            Frame::error(&RpcError::runtime(why))
+        }
+        _ => answer,
     }
 }
 

@@ -3,6 +3,9 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// Longest name from outside that an error says back, in characters.
+const SHOWN_CHARS_MAX: usize = 256;
+
 /// A JSON-RPC error object.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RpcError {
@@ -33,7 +36,7 @@ impl RpcError {
 
     /// Nobody here serves that method.
     pub fn method_not_found(method: &str) -> Self {
-        Self::new(-32601, format!("method not found: {method}"))
+        Self::new(-32601, format!("method not found: {}", shown(method)))
     }
 
     /// The params are wrong; `why` names the member.
@@ -48,6 +51,7 @@ impl RpcError {
 
     /// No such session here (R54).
     pub fn unknown_session(id: &str) -> Self {
+        let id = shown(id);
         Self::new(-32002, format!("unknown session: {id}")).with(json!({ "sessionId": id }))
     }
 
@@ -91,6 +95,11 @@ impl RpcError {
         self.data = Some(facts);
         self
     }
+}
+
+/// What came from outside, as far as an error says it back.
+fn shown(text: &str) -> &str {
+    text.char_indices().nth(SHOWN_CHARS_MAX).map_or(text, |(end, _)| &text[..end])
 }
 
 impl std::fmt::Display for RpcError {

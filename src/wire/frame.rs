@@ -10,6 +10,8 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use smallvec::SmallVec;
 
+use crate::limits::ID_BYTES_MAX;
+
 use super::{
     error::RpcError,
     method::Method,
@@ -272,9 +274,10 @@ impl Frame {
         std::str::from_utf8(self.id()?).ok()?.parse().ok()
     }
 
-    /// Whether the id is one a request may have: a number, a string or null (R3).
+    /// Whether the id is one a request may have: a number, a string or null (R3), and no burden to give back.
     pub fn id_is_proper(&self) -> bool {
-        self.id().and_then(|id| id.first()).is_some_and(|b| matches!(b, b'"' | b'n' | b'-' | b'0'..=b'9'))
+        let id = self.id().filter(|id| id.len() <= ID_BYTES_MAX);
+        id.and_then(|id| id.first()).is_some_and(|b| matches!(b, b'"' | b'n' | b'-' | b'0'..=b'9'))
     }
 
     /// The method's name, unescaped; empty without one.

@@ -155,3 +155,15 @@ fn one_write_keeps_its_order() {
         assert_eq!(order, (&ids[0], Some("a"), Some("b"), &ids[1]), "round {round}");
     }
 }
+
+/// R75: an error that is none by JSON-RPC's rules becomes one, so that no host waits for an answer it had to drop.
+#[test]
+fn an_error_that_is_none_becomes_one() {
+    let mut scene = Scene::open();
+    let (session, mut peer) = scene.session("work");
+    for error in ["null", "\"no\"", "7"] {
+        let (id, prompt) = scene.turn(&session, &mut peer);
+        peer.raw(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{error}}}\n", prompt["id"]).as_bytes());
+        assert_eq!(scene.host.error(&id)["code"], -32603, "{error}");
+    }
+}

@@ -21,6 +21,7 @@ mod commands;
 mod connections;
 mod correlation;
 mod coverage;
+mod deaf;
 mod demo;
 mod environment;
 mod framing;

@@ -182,3 +182,16 @@ fn ids_that_are_no_file_names_are_refused() {
         assert_eq!(std::fs::read_to_string(scene.sandbox.path(decoy)).unwrap(), "untouched");
     }
 }
+
+/// R203: a second close waits for the end that the first one began.
+#[test]
+fn a_second_close_waits_for_the_first() {
+    let mut scene = Scene::with(json!({}), |sandbox| sandbox.set("limits", "cancel_grace_ms = 300"));
+    let (session, mut peer) = scene.session("work");
+    let (turn, _) = scene.turn(&session, &mut peer);
+    let closes = [0, 1].map(|_| scene.host.request("session/close", json!({ "sessionId": session })));
+    assert_eq!(scene.host.stop_reason(&turn), "cancelled");
+    assert_eq!(closes.map(|id| scene.host.result(&id)), [json!({}), json!({})]);
+    peer.wait_gone();
+    assert!(scene.host.unread().is_empty());
+}
