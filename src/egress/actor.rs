@@ -153,6 +153,7 @@ impl State {
 
     fn fail(&mut self, failure: Failure) {
         self.queue.clear();
+        self.pump.abort();
         if self.way.take().is_some() {
             self.say(Event::Failed(failure));
         }

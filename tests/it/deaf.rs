@@ -41,8 +41,8 @@ fn a_host_that_asks_and_never_reads_is_let_go() {
         json!({ "jsonrpc": "2.0", "id": n, "method": "session/set_mode", "params": params }).to_string()
             + "\n"
     };
-    let all: String = (100..60_000).map(ask).collect();
-    assert!(deaf.try_send_raw(all.as_bytes()).is_err(), "the connection still takes what is sent");
+    let refused = (100..1_000_000).find(|n| deaf.try_send_raw(ask(*n).as_bytes()).is_err());
+    assert!(refused.is_some(), "the connection still takes what is sent");
     scene.sandbox.wait_logged("host cannot be written to", 1);
     assert!(scene.sandbox.peak_rss() < 64 << 20, "{}", scene.sandbox.peak_rss());
     scene.plays(&session, &mut peer);
