@@ -33,7 +33,7 @@ use crate::{
     store,
     supervisor::Verdict,
     tomb::Tomb,
-    wire::{Call, Envelope, Frame, Letter, RpcError, credit::Credit, credit::Large, patch::Object},
+    wire::{Call, Envelope, Frame, Letter, RpcError, author, credit::Credit, credit::Large, patch::Object},
 };
 
 /// What all sessions of a daemon share.
@@ -356,19 +356,10 @@ impl State {
     }
 
     /// Tells the host something about the session that is no part of the conversation (R86).
-    pub(super) fn notice(&self, facts: &serde_json::Value) {
-        let update = serde_json::json!({
-            "sessionUpdate": "session_info_update",
-            "updatedAt": jiff::Timestamp::now().to_string(),
-            "_meta": { "acpvisor": facts },
-        });
-        self.to_host(vec![self.update(&update)], Credit::none());
-    }
-
-    /// An update that the daemon authors.
-    pub(super) fn update(&self, update: &serde_json::Value) -> Envelope {
-        let params = serde_json::json!({ "sessionId": self.order.id.as_str(), "update": update });
-        Envelope::new(Call::Notification, Frame::notification("session/update", &params))
+    pub(super) fn notice(&self, facts: serde_json::Value) {
+        let now = jiff::Timestamp::now().to_string();
+        let notice = author::notice(&self.order.id, now, facts);
+        self.to_host(vec![Envelope::new(Call::Notification, notice)], Credit::none());
     }
 
     /// After that time, this message.

@@ -116,7 +116,7 @@ impl State {
             Reason::HostLost(_) | Reason::Closed | Reason::Unused | Reason::Failed => return,
         };
         if self.opened.is_some() {
-            self.notice(&json!({ "detached": { "reason": why } }));
+            self.notice(json!({ "detached": { "reason": why } }));
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     id::Token,
     ingress::FreeTime,
     peer::{can_load, can_resume},
-    wire::{Call, Envelope, Frame, RpcError, credit::Credit, frame::Class, patch::Object},
+    wire::{Call, Envelope, Frame, RpcError, author, credit::Credit, frame::Class, patch::Object},
 };
 
 /// The least time between two looks at a clock that stands still.
@@ -25,7 +25,7 @@ impl State {
     pub(super) fn prompt(&mut self, token: Token, frame: Frame, credit: Credit) {
         match self.turn.prompt(Prompt { token, frame }) {
             Admitted::Starts(prompt) => self.start_turn(prompt, credit),
-            Admitted::Waits(position) => self.notice(&json!({ "queue": { "position": position } })),
+            Admitted::Waits(position) => self.notice(json!({ "queue": { "position": position } })),
             Admitted::Refused(token) => {
                 let why = "too many prompts wait behind the running turn";
                 let data = json!({ "resource": "pending_count", "retryable": true });
@@ -112,7 +112,7 @@ impl State {
         let answer = match (ended.cancelled, reason.as_deref()) {
             // Whatever the peer answers, a cancelled turn is cancelled (R74, R240).
             (true, Some("cancelled")) => answer,
-            (true, _) => Frame::result(&json!({ "stopReason": "cancelled" })),
+            (true, _) => author::cancelled_turn(),
             (false, None) if answer.class() == (Class::Response { ok: true }) => {
                 Frame::error(&RpcError::runtime("the agent ended the turn without a stop reason"))
             }
@@ -133,29 +133,27 @@ impl State {
 
     /// The open tool calls of a turn that was cut short are shown failed (R74).
     fn failed_tools(&mut self) -> Vec<Envelope> {
-        let ids = self.tools.drain();
-        let failed = |id: &String| {
-            self.update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed" }))
-        };
-        ids.iter().map(failed).collect()
+        let id = &self.order.id;
+        let failed = |call| Envelope::new(Call::Notification, author::failed_tool(id, call));
+        self.tools.drain().into_iter().map(failed).collect()
     }
 
     /// Cancels whatever runs or waits (R74).
     pub(super) fn cancel(&mut self) {
         let cancelled = self.turn.cancel();
         for token in cancelled.waiting {
-            self.answer_host(token, Frame::result(&json!({ "stopReason": "cancelled" })));
+            self.answer_host(token, author::cancelled_turn());
         }
         if cancelled.running.is_none() {
             return;
         }
         if self.unsent.take().is_some() {
-            return self.finish_turn(Frame::result(&json!({ "stopReason": "cancelled" })));
+            return self.finish_turn(author::cancelled_turn());
         }
         // The peer hears the answers to its questions before the cancel, the host that they are not wanted (R250).
         let withdrawn = self.withdraw_questions(None);
         self.to_host(withdrawn, Credit::none());
-        let cancel = Frame::notification("session/cancel", &json!({ "sessionId": self.order.id.as_str() }));
+        let cancel = author::cancel(self.order.id.as_str());
         self.to_peer(vec![Envelope::new(Call::Notification, cancel)], Credit::none());
         self.cancelled = self.peer.as_ref().map(|peer| FreeTime::of(&peer.held));
         self.cancel_later(self.cancel_grace());
@@ -201,7 +199,7 @@ impl State {
         if !self.is_ending() {
             self.forsake_peer("the agent did not answer a cancel");
         }
-        self.finish_turn(Frame::result(&json!({ "stopReason": "cancelled" })));
+        self.finish_turn(author::cancelled_turn());
     }
 
     /// Answers open questions of the session, or of a child of it, with `cancelled`, and returns the lines that take
@@ -227,8 +225,8 @@ impl State {
 /// What a peer hears to what no host answers.
 pub(super) fn unanswered(kind: Kind) -> Frame {
     match kind {
-        Kind::Permission => Frame::result(&json!({ "outcome": { "outcome": "cancelled" } })),
-        Kind::Elicitation => Frame::result(&json!({ "action": "cancel" })),
+        Kind::Permission => author::cancelled_permission(),
+        Kind::Elicitation => author::cancelled_elicitation(),
         _ => Frame::error(&RpcError::internal("the session is ending")),
     }
 }

@@ -17,7 +17,8 @@ use crate::{
     peer::{self, Cause, Death},
     supervisor::Verdict,
     wire::{
-        Call, Envelope, Frame, Letter, Method, RpcError, Word, credit::Credit, frame::Class, patch::Object,
+        Call, Envelope, Frame, Letter, Method, RpcError, Word, author, credit::Credit, frame::Class,
+        patch::Object,
     },
 };
 
@@ -324,7 +325,7 @@ impl State {
         }
         let live = self.stage == Stage::Live;
         if live {
-            self.notice(&json!({ "peer": "gone" }));
+            self.notice(json!({ "peer": "gone" }));
         }
         // A prompt that waited starts another process right away.
         self.bereaved(&death.error());
@@ -408,11 +409,9 @@ impl State {
     /// The peer is gone and released nothing: its terminals at the host are released for it.
     fn release_terminals(&mut self, ids: Vec<Box<str>>) {
         let mut releases = Vec::with_capacity(ids.len());
-        for id in ids {
-            let id: &RawValue = serde_json::from_str(&id).expect("it was a JSON value");
-            let params = json!({ "sessionId": self.order.id.as_str(), "terminalId": id });
+        for id in ids.iter().filter_map(|id| serde_json::from_str(id).ok()) {
             let ours = self.ledger.enter(Side::Ours, 0, Kind::TerminalRelease);
-            releases.push(Envelope::new(Call::Request(ours), Frame::request("terminal/release", &params)));
+            releases.push(Envelope::new(Call::Request(ours), author::release_terminal(&self.order.id, id)));
         }
         self.to_host(releases, Credit::none());
     }

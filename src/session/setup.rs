@@ -301,7 +301,7 @@ impl State {
         self.opened = Some(result);
         self.order.opened = None;
         if lost {
-            self.notice(&json!({ "context": "lost", "reason": "the agent was restarted and cannot resume" }));
+            self.notice(json!({ "context": "lost", "reason": "the agent was restarted and cannot resume" }));
         }
         let early = std::mem::take(&mut self.early);
         self.host_lines(early, Credit::none());

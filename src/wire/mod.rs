@@ -2,6 +2,7 @@
 //!
 //! Owns no descriptor and knows no actor. A frame keeps the bytes it came in; only ids are spliced (R12).
 
+pub mod author;
 pub mod credit;
 pub mod error;
 pub mod frame;

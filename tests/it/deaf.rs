@@ -19,7 +19,7 @@ fn an_agent_that_asks_and_never_reads_is_ended() {
             + "\n"
     };
     // Not all of it is taken: the agent is ended while it still asks.
-    let _ = peer.last_words((0..20_000).map(ask).collect::<String>().as_bytes());
+    let _ = peer.last_words((0..60_000).map(ask).collect::<String>().as_bytes());
     let error = scene.host.answer_within(&id, PATIENCE)["error"].clone();
     assert!(
         error["message"].as_str().is_some_and(|text| text.contains("reads none of the answers")),
