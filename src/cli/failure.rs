@@ -55,7 +55,7 @@ impl Failure {
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::Operator(OperatorError::TooShort(_)) => 2,
             Self::Start(StartError::NotRunning { .. })
             | Self::Operator(OperatorError::Start(StartError::NotRunning { .. })) => 3,
             Self::Daemon { code, .. } => *code,

@@ -23,6 +23,8 @@ use crate::{
 
 /// Longest wait for an answer; closing a session takes as long as its process may take to end.
 const ANSWER_MAX: Duration = Duration::from_secs(70);
+/// Fewest characters that may stand for a whole id: whatever is left out of a script must not mean a session.
+const PREFIX_MIN: usize = 4;
 /// Candidates shown for an ambiguous session id.
 const CANDIDATES_MAX: usize = 10;
 
@@ -50,6 +52,9 @@ pub(super) enum OperatorError {
         /// JSON-RPC code.
         code: i64,
     },
+    /// Too little to be meant for one session.
+    #[error("tell which session {0:?} is: give {PREFIX_MIN} characters of its id at least; see: acpvisor ls")]
+    TooShort(String),
     /// No session has an id that starts so.
     #[error("find the session {0}: no id starts with that; see: acpvisor ls")]
     NoSuchSession(String),
@@ -178,6 +183,9 @@ fn pick<'a>(ids: impl Iterator<Item = &'a str>, prefix: &str) -> Result<String, 
     if let Some(exact) = candidates.iter().position(|id| id == prefix) {
         return Ok(candidates.swap_remove(exact));
     }
+    if prefix.chars().count() < PREFIX_MIN {
+        return Err(OperatorError::TooShort(prefix.to_owned()));
+    }
     match candidates.len() {
         0 => Err(OperatorError::NoSuchSession(prefix.to_owned())),
         1 => Ok(candidates.swap_remove(0)),
@@ -200,13 +208,23 @@ mod tests {
     /// R260: an id may be shortened as long as it stays unique, and the candidates are named when it does not.
     #[test]
     fn a_prefix_must_be_unique() {
-        let ids = ["ab1", "ab2", "abc", "abc9"];
-        assert_eq!(pick(ids.into_iter(), "ab1").unwrap(), "ab1");
-        assert_eq!(pick(ids.into_iter(), "abc").unwrap(), "abc", "a whole id wins");
-        assert_eq!(pick(ids.into_iter(), "abc9").unwrap(), "abc9");
-        assert!(matches!(pick(ids.into_iter(), "x"), Err(OperatorError::NoSuchSession(_))));
-        let said = pick(ids.into_iter(), "ab").unwrap_err().to_string();
-        assert!(ids.iter().all(|id| said.contains(id)), "{said}");
+        let ids = ["abcd1", "abcd2", "abc", "abcd12"];
+        assert_eq!(pick(ids.into_iter(), "abcd2").unwrap(), "abcd2");
+        assert_eq!(pick(ids.into_iter(), "abcd1").unwrap(), "abcd1", "a whole id wins");
+        assert_eq!(pick(ids.into_iter(), "abc").unwrap(), "abc", "however short it is");
+        assert!(matches!(pick(ids.into_iter(), "xxxx"), Err(OperatorError::NoSuchSession(_))));
+        let said = pick(ids.into_iter(), "abcd").unwrap_err().to_string();
+        assert!(["abcd1", "abcd2", "abcd12"].iter().all(|id| said.contains(id)), "{said}");
+    }
+
+    /// R260: nothing, or next to nothing, names no session, not even the only one.
+    #[test]
+    fn a_prefix_must_be_long_enough_to_be_meant() {
+        for prefix in ["", "a", "abc", "äöü"] {
+            let picked = pick(["abcdef"].into_iter(), prefix);
+            assert!(matches!(picked, Err(OperatorError::TooShort(_))), "{prefix}");
+        }
+        assert_eq!(pick(["abcdef"].into_iter(), "abcd").unwrap(), "abcdef");
     }
 
     fn daemon_that_says(lines: &'static str) -> Operator {
