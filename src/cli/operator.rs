@@ -42,6 +42,12 @@ pub(super) enum OperatorError {
         /// What happened.
         source: io::Error,
     },
+    /// The daemon does not serve this connection.
+    #[error("be heard by the daemon: it says: {message}")]
+    TurnedAway {
+        /// The daemon's words.
+        message: String,
+    },
     /// The daemon said no.
     #[error("get {method} done: the daemon says: {message} ({code})")]
     Refused {
@@ -109,17 +115,25 @@ impl Operator {
         let id = self.next.to_string();
         let request = json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
         self.next += 1;
-        self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).map_err(lost)?;
+        // a daemon that takes nothing may have said why before it closed the connection
+        let unsent = self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).err();
         let until = Instant::now() + ANSWER_MAX;
         loop {
-            let line = self.line(until).map_err(lost)?;
+            let line = match self.line(until) {
+                Ok(line) => line,
+                Err(error) => return Err(lost(unsent.unwrap_or(error))),
+            };
             let unreadable = |error| lost(io::Error::new(io::ErrorKind::InvalidData, error));
             let answer: Answer<'_> = serde_json::from_str(&line).map_err(unreadable)?;
-            if answer.id.is_none_or(|answered| answered.get() != id) {
-                continue;
-            }
-            if let Some(Refusal { code, message }) = answer.error {
-                return Err(OperatorError::Refused { method: method.to_owned(), message, code });
+            match (answer.id, answer.error) {
+                // under no id: it is about the connection
+                (None, Some(Refusal { message, .. })) => return Err(OperatorError::TurnedAway { message }),
+                (Some(answered), error) if answered.get() == id => {
+                    if let Some(Refusal { code, message }) = error {
+                        return Err(OperatorError::Refused { method: method.to_owned(), message, code });
+                    }
+                }
+                _ => continue,
             }
             return Ok(answer.result.map_or_else(null, ToOwned::to_owned));
         }
@@ -227,6 +241,16 @@ mod tests {
         assert_eq!(pick(["abcdef"].into_iter(), "abcd").unwrap(), "abcdef");
     }
 
+    /// R255: a daemon that refused the connection before it was asked anything is heard all the same.
+    #[test]
+    fn a_reason_is_heard_from_a_connection_that_is_closed_already() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"{\"id\":null,\"error\":{\"message\":\"you are an agent\"}}\n").unwrap();
+        drop(theirs);
+        let error = Operator::over(ours).call("shutdown", &json!({})).unwrap_err();
+        assert!(matches!(error, OperatorError::TurnedAway { message } if message == "you are an agent"));
+    }
+
     fn daemon_that_says(lines: &'static str) -> Operator {
         let (ours, theirs) = UnixStream::pair().unwrap();
         thread::spawn(move || {
@@ -253,6 +277,9 @@ mod tests {
             error.to_string(),
             "get sessions.cancel done: the daemon says: unknown session: x (-32002)"
         );
+        let refusal = "{\"id\":null,\"error\":{\"code\":-32603,\"message\":\"64 operators\"}}\n";
+        let error = daemon_that_says(refusal).call("status", &json!({})).unwrap_err();
+        assert_eq!(error.to_string(), "be heard by the daemon: it says: 64 operators");
         let error = daemon_that_says("").call("status", &json!({})).unwrap_err();
         assert!(matches!(error, OperatorError::Lost { .. }), "{error}");
     }

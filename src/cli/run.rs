@@ -109,7 +109,8 @@ impl Args {
         let budget = Budget { stall: some(self.stall), wall: some(self.timeout), turns_max: self.max_turns };
         let mut stream = start::connect(&paths, Socket::Host, !self.no_start)?;
         let hello = hello(self.agent.as_deref(), &cwd, &config);
-        stream.write_all(hello.line().as_bytes()).map_err(RunError::Io)?;
+        // of a connection that is closed already the reason may be there to read
+        let _ = stream.write_all(hello.line().as_bytes());
         let task = Task { cwd, prompt, attended, budget };
         Ok(ExitCode::from(converse(stream, task, self.format, paths)?))
     }

@@ -148,7 +148,14 @@ impl Conversation {
             Class::Response { ok } if frame.id_number() == Some(self.open) => {
                 return self.answer(ok, frame, now, sink);
             }
-            Class::Response { .. } | Class::Unrecognised => self.stray(frame, sink),
+            Class::Response { .. } | Class::Unrecognised => {
+                // under no id, and no session is there: it is about the connection
+                if let (None, Some(error), Some(b"null")) = (&self.session, frame.member("error"), frame.id())
+                {
+                    return Err(set_up("the connection", error));
+                }
+                self.stray(frame, sink);
+            }
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ pub(super) async fn drive<O: io::Write, E: io::Write>(
     began: impl Fn(&str),
 ) -> Result<Outcome, RunError> {
     let start = Instant::now();
-    let mut wire = Wire { stream, splitter: Splitter::new(CEILING), ended: false };
+    let mut wire = Wire { stream, splitter: Splitter::new(CEILING), deaf: false, ended: false };
     let mut terminal = Terminal::default();
     let (mut announced, mut unwritten) = (false, None);
     loop {
@@ -54,10 +54,7 @@ pub(super) async fn drive<O: io::Write, E: io::Write>(
             began(session);
             announced = true;
         }
-        if wire.send(conversation.take_outbox()).await.is_err() {
-            lost(&mut conversation)?;
-            continue;
-        }
+        wire.send(conversation.take_outbox()).await;
         terminal.show(conversation.question());
         let due = conversation.deadline().map(|at| (start + at).into());
         tokio::select! {
@@ -100,15 +97,16 @@ async fn wait_until(due: Option<tokio::time::Instant>) {
 struct Wire {
     stream: UnixStream,
     splitter: Splitter,
+    /// It takes nothing more; what it said before may still be there to read.
+    deaf: bool,
     ended: bool,
 }
 
 impl Wire {
-    async fn send(&mut self, lines: Vec<String>) -> io::Result<()> {
+    async fn send(&mut self, lines: Vec<String>) {
         for line in lines {
-            self.stream.write_all(line.as_bytes()).await?;
+            self.deaf = self.deaf || self.stream.write_all(line.as_bytes()).await.is_err();
         }
-        Ok(())
     }
 
     /// The next line; none at the end of the connection. Cancel safe: what was read stays in the splitter.

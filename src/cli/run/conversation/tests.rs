@@ -75,6 +75,18 @@ fn silence_counts_only_while_nothing_is_open() {
     assert_eq!(run.0.outcome(), Some(&stalled));
 }
 
+/// R255: what the daemon says under no id before there is a session is why there will be none.
+#[test]
+fn a_refused_connection_says_why() {
+    let task =
+        Task { cwd: "/w".to_owned(), prompt: "p".to_owned(), attended: false, budget: Budget::default() };
+    let line = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"64 hosts are connected"}}"#;
+    let frame = Frame::parse(line.to_vec().into()).unwrap();
+    let error = Conversation::new(task).frame(&frame, S, &mut Deaf).unwrap_err();
+    let told = "open a session: the connection was refused: 64 hosts are connected (-32603)";
+    assert_eq!(error.to_string(), told);
+}
+
 /// R225: the wall limit counts from the start, also while the session is still being opened.
 #[test]
 fn the_wall_limit_ends_a_set_up_as_well() {
