@@ -17,7 +17,8 @@ pub(super) struct Args {
 
 impl Args {
     pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
-        let (config, paths) = globals.load()?;
+        // stderr stays empty: an editor may show it as a failure
+        let (config, paths, _) = globals.load_for_client()?;
         let code = crate::bridge::run(self.agent, !self.no_start, &paths, &config)?;
         Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
     }

@@ -20,13 +20,17 @@ mod tree;
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use clap::{Args, Parser, Subcommand};
+use serde_json::Value;
 
-use crate::config::{Config, Paths};
+use crate::{
+    config::{Config, ConfigError, Paths},
+    start::{self, Socket},
+};
 use failure::Failure;
 
 /// Supervises coding agents: durable sessions between any ACP editor and any ACP agent.
@@ -60,6 +64,19 @@ impl Globals {
     fn load(&self) -> Result<(Config, Paths), Failure> {
         let paths = self.paths()?;
         Ok((Config::load(&paths.config)?, paths))
+    }
+
+    /// What a client of the daemon needs, which is little: a daemon that runs already has read its own configuration,
+    /// and a file that is just being edited does not keep anybody from it. Gives the error that does not matter then.
+    fn load_for_client(&self) -> Result<(Config, Paths, Option<ConfigError>), Failure> {
+        let paths = self.paths()?;
+        match Config::load(&paths.config) {
+            Ok(config) => Ok((config, paths, None)),
+            Err(error) if start::connect(&paths, Socket::Control, false).is_ok() => {
+                Ok((Config::default(), paths, Some(error)))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -120,6 +137,17 @@ pub fn main() -> ExitCode {
             failure.tell();
             ExitCode::from(failure.code())
         }
+    }
+}
+
+/// Says on stderr when the daemon reads another file than was named: what stands in ours then means nothing.
+fn warn_of_other_config(ours: &Path, status: &Value) {
+    match status["paths"]["config"].as_str() {
+        Some(theirs) if Path::new(theirs) != ours => eprintln!(
+            "acpvisor: the daemon that runs has read {theirs}, not {}; end it with: acpvisor stop",
+            ours.display()
+        ),
+        _ => {}
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
     operator::Operator,
     print,
     style::{self, Style, one_line},
+    warn_of_other_config,
 };
 
 /// Arguments of `status`.
@@ -22,11 +23,13 @@ pub(super) struct Args {
 
 impl Args {
     pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
-        let status = Operator::connect(&globals.paths()?)?.call("status", &json!({}))?;
+        let paths = globals.paths()?;
+        let raw = Operator::connect(&paths)?.call("status", &json!({}))?;
+        let status: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+        warn_of_other_config(&paths.config, &status);
         if self.json {
-            print(&format!("{status}\n"))?;
+            print(&format!("{raw}\n"))?;
         } else {
-            let status: Value = serde_json::from_str(status.get()).unwrap_or_default();
             print(&told(&status, Style::of(&std::io::stdout())))?;
         }
         Ok(ExitCode::SUCCESS)
