@@ -66,7 +66,10 @@ pub(super) async fn drive<O: io::Write, E: io::Write>(
                 Ok(Some(Line::Overlong(line))) => return Err(RunError::Overlong { length: line.length }),
                 Ok(None) | Err(_) => lost(&mut conversation)?,
             },
-            Some(()) = interrupts.recv() => conversation.abort(Abort::Interrupted, start.elapsed()),
+            Some(()) = interrupts.recv() => {
+                screen.complain("cancelling; Ctrl-C again kills");
+                conversation.abort(Abort::Interrupted, start.elapsed());
+            }
             typed = answer(&mut terminal, &conversation) => match typed {
                 Typed::Choice(choice) => conversation.choose(Some(&choice), start.elapsed()),
                 Typed::Nothing => conversation.choose(None, start.elapsed()),

@@ -275,6 +275,7 @@ fn an_interrupt_cancels_the_turn() {
         daemon.ends(&prompt, "cancelled");
     });
     assert_eq!((ran.code(), &*ran.out), (130, "begun, late\n"));
+    assert!(ran.err.starts_with("acpvisor: cancelling; Ctrl-C again kills\n"), "{}", ran.err);
 }
 
 /// R219: what came before the daemon went away is shown, and the run has failed.
