@@ -55,7 +55,7 @@ pub(super) async fn drive<O: io::Write, E: io::Write>(
             announced = true;
         }
         wire.send(conversation.take_outbox()).await;
-        terminal.show(conversation.question());
+        terminal.show(conversation.question(), &conversation.agent());
         let due = conversation.deadline().map(|at| (start + at).into());
         tokio::select! {
             line = wire.next() => match line {

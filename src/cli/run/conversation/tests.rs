@@ -117,6 +117,20 @@ fn one_message_too_many_ends_the_run() {
     assert_eq!((outcome.abort, outcome.exit_code()), (Some(Abort::Turns), 4));
 }
 
+/// R260, R288: what a person refuses is answered, and does not change how the run ended.
+#[test]
+fn a_persons_no_is_an_answer_like_any_other() {
+    let mut run = Timed::new(true, Budget::default());
+    run.asks(0, 7);
+    run.0.choose(None, S);
+    let content = json!({ "type": "text", "text": "then not" });
+    run.updates(1, &json!({ "sessionUpdate": "agent_message_chunk", "content": content }));
+    run.hears(1, &json!({ "id": 3, "result": { "stopReason": "end_turn" } }));
+    run.hears(1, &json!({ "id": 4, "result": {} }));
+    assert_eq!(run.0.outcome().unwrap().exit_code(), 0);
+    assert_eq!(run.0.agent(), "The agent");
+}
+
 /// R261: a person's answer is passed on; an interrupt or a withdrawal answers what stands open.
 #[test]
 fn questions_are_answered_exactly_once() {
