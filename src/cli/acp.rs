@@ -4,8 +4,15 @@ use std::process::ExitCode;
 
 use super::{Failure, Globals};
 
+const BEHAVIOUR: &str = "Starts a daemon when none is running, and passes lines on as they are. Nothing but ACP is \
+    printed on stdout.\n\
+    Ends within 1 s of the end of stdin, or of a signal.\n\
+    Exit codes: 0 the editor ended it, 1 the daemon could not be reached or went away, 3 no daemon with --no-start, \
+    130 interrupted.";
+
 /// Arguments of `acp`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = BEHAVIOUR)]
 pub(super) struct Args {
     /// Agent that serves the editor; without it the default agent
     #[arg(long, value_name = "NAME")]

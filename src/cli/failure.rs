@@ -30,7 +30,7 @@ pub(super) enum Failure {
     #[error(transparent)]
     Operator(#[from] OperatorError),
     /// The daemon ended; it knows its own exit code.
-    #[error("run the daemon: {source}")]
+    #[error("run the daemon: could not {source}")]
     Daemon {
         /// What it ends with.
         code: u8,

@@ -33,7 +33,7 @@ use crate::{
 };
 use failure::Failure;
 
-/// Supervises coding agents: durable sessions between any ACP editor and any ACP agent.
+/// Supervises coding agents: a process for each session, between any ACP editor and any ACP agent.
 #[derive(Debug, Parser)]
 #[command(name = "acpvisor", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Cli {
@@ -45,7 +45,7 @@ struct Cli {
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no daemon, 4 the turn ended \
     other than end_turn or without text, 5 something was refused unattended, 100 another daemon owns the place, \
-    130 interrupted.\n\
+    111 the daemon lost a part of itself, 130 interrupted.\n\
     Places: ACPVISOR_RUNTIME_DIR or XDG_RUNTIME_DIR for sockets, ACPVISOR_STATE_DIR or XDG_STATE_HOME for state.";
 
 /// What every verb takes.
