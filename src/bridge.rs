@@ -156,6 +156,10 @@ fn readable(stdin: &impl AsFd, until: Instant) -> bool {
 fn exit_code(end: End) -> i32 {
     match end {
         End::StdinClosed | End::StdoutClosed => 0,
+        End::DaemonClosed(why) => {
+            eprintln!("acpvisor: the daemon closed the connection: {why}");
+            1
+        }
         End::DaemonGone | End::DaemonDeaf => {
             eprintln!("acpvisor: the daemon went away");
             1

@@ -51,7 +51,7 @@ pub enum DaemonError {
     #[error("start the supervision tree: {0}")]
     Tree(String),
     /// A part that all others stand on ended while the daemon ran.
-    #[error("go on: a part of the daemon was lost; its log says which")]
+    #[error("keep running: a part of the daemon was lost; its log says which")]
     Broken,
 }
 
@@ -134,11 +134,17 @@ async fn insist(mut stop: watch::Receiver<bool>) {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// The terminal of a daemon in the foreground is closed.
+    hangup: Signal,
 }
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
 
     async fn watch(mut self, root: ActorRef<root::Msg>) {
@@ -146,6 +152,7 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => {}
                 _ = self.interrupt.recv() => {}
+                _ = self.hangup.recv() => {}
             }
             let (done, _) = oneshot::channel();
             let _ = root.cast(root::Msg::Post(Letter::Word { from: Address::Root, word: Word::Stop(done) }));

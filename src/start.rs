@@ -5,7 +5,7 @@
 
 use std::{
     env,
-    fs::File,
+    fs::{self, File},
     io,
     os::unix::{fs::FileExt, net::UnixStream},
     path::{self, Path, PathBuf},
@@ -25,7 +25,10 @@ use rustix::{
 use thiserror::Error;
 
 use crate::{
-    config::{Paths, paths::RUNTIME_VARIABLE},
+    config::{
+        Paths,
+        paths::{RUNTIME_VARIABLE, STATE_VARIABLE},
+    },
     limits::SOCKET_PATH_BYTES_MAX,
 };
 
@@ -41,6 +44,8 @@ const BUSY_MAX: Duration = Duration::from_secs(5);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 /// The owner may be on its way out: after this another start is tried.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
+/// Between the two locks of a daemon that starts pass microseconds; after this they say the same.
+const LOCKED_AFTER: Duration = Duration::from_millis(200);
 /// How much of a failed start's own words is shown.
 const TEXT_BYTES_MAX: usize = 2 << 10;
 
@@ -105,9 +110,28 @@ pub enum StartError {
         text: String,
     },
     /// The daemon is there, its socket is not.
-    #[error("start a daemon: nothing listens at {} after {} s; see: acpvisor logs", path.display(), START_MAX.as_secs())]
+    #[error(
+        "start a daemon: nothing listens at {} after {} s; its log lies in {}",
+        path.display(), START_MAX.as_secs(), logs.display()
+    )]
     Late {
         /// The socket.
+        path: PathBuf,
+        /// Where it says why.
+        logs: PathBuf,
+    },
+    /// The state is another daemon's, whose sockets lie elsewhere.
+    #[error(
+        "start a daemon: the one with pid {pid} owns {} and does not listen at {}; reach it with its own \
+         {RUNTIME_VARIABLE} or XDG_RUNTIME_DIR, or set {STATE_VARIABLE} to a directory for another one",
+        state_dir.display(), path.display()
+    )]
+    Elsewhere {
+        /// Its process.
+        pid: u32,
+        /// What it owns.
+        state_dir: PathBuf,
+        /// Where it does not listen.
         path: PathBuf,
     },
 }
@@ -170,12 +194,16 @@ fn start_and_connect(program: &Path, paths: &Paths, path: &Path) -> Result<UnixS
             return Ok(stream);
         }
         if left.is_zero() {
-            return Err(StartError::Late { path: path.into() });
+            return Err(StartError::Late { path: path.into(), logs: paths.logs_dir() });
         }
         match newborn.ended() {
             None => {}
             Some(status) if status.code() == Some(OWNED_ELSEWHERE) => {
                 let since = *lost_at.get_or_insert_with(Instant::now);
+                if let (true, Some(pid)) = (since.elapsed() >= LOCKED_AFTER, elsewhere(paths)) {
+                    let state_dir = paths.state_dir.clone();
+                    return Err(StartError::Elsewhere { pid, state_dir, path: path.into() });
+                }
                 if since.elapsed() >= RESTART_AFTER {
                     newborn = Newborn::start(program, paths)?;
                     lost_at = None;
@@ -184,6 +212,12 @@ fn start_and_connect(program: &Path, paths: &Paths, path: &Path) -> Result<UnixS
             Some(status) => return Err(StartError::Ended { status, text: newborn.text() }),
         }
     }
+}
+
+/// The daemon that owns the state, when it is not the one that owns the place of the sockets.
+fn elsewhere(paths: &Paths) -> Option<u32> {
+    let owner = |lock: PathBuf| fs::read_to_string(lock).ok()?.trim().parse::<u32>().ok();
+    owner(paths.state_lock()).filter(|pid| owner(paths.runtime_lock()) != Some(*pid))
 }
 
 /// A daemon on its way up. Dropped, it is let go, not ended.

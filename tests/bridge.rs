@@ -26,6 +26,8 @@ use tempfile::TempDir;
 const HELLO: &str = "{\"hello\":1}\n";
 const PROMPT: &str = "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"session/prompt\",\"params\":{}}\n";
 const UPDATE: &str = "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{}}\n";
+const TURNED_AWAY: &str =
+    "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32603,\"message\":\"too many\"}}\n";
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Both far ends of a bridge at work.
@@ -176,7 +178,7 @@ fn an_open_request_is_waited_for_a_moment_after_stdin_ends() {
     assert_eq!(bridged.editor_reads_to_end().len(), 1);
 }
 
-/// R252: and not longer: nothing is answered to an editor that has left.
+/// R252: and not longer: the bridge answers for the daemon then.
 #[test]
 fn a_request_nobody_answers_does_not_hold_the_bridge() {
     let mut bridged = Bridged::new();
@@ -185,7 +187,35 @@ fn a_request_nobody_answers_does_not_hold_the_bridge() {
     drop(bridged.stdin.take());
     assert_eq!(bridged.end(), End::StdinClosed);
     assert!(closed.elapsed() < Duration::from_secs(1));
-    assert!(bridged.editor_reads_to_end().is_empty());
+    let lines = bridged.editor_reads_to_end();
+    assert_eq!((lines.len(), &lines[0]["id"]), (1, &Value::from(7)));
+    assert_eq!(lines[0]["error"]["message"], "stdin ended before the answer");
+}
+
+/// R252: what the daemon says under no id before it ends passes, also after stdin has ended.
+#[test]
+fn a_word_on_junk_passes_after_stdin_ends() {
+    let mut bridged = Bridged::new();
+    bridged.opened("junk\n");
+    drop(bridged.stdin.take());
+    assert_eq!(bridged.daemon.read(&mut [0; 8]).unwrap(), 0);
+    bridged.daemon_writes(TURNED_AWAY);
+    bridged.daemon_dies();
+    assert_eq!(bridged.end(), End::StdinClosed);
+    assert_eq!(bridged.editor_reads_to_end().len(), 1);
+}
+
+/// R255: a daemon that says why it closes the connection has not gone away, and open requests hear why.
+#[test]
+fn a_daemon_that_turns_the_editor_away_is_quoted() {
+    let mut bridged = Bridged::new();
+    bridged.opened(PROMPT);
+    bridged.daemon_writes(TURNED_AWAY);
+    bridged.daemon_dies();
+    assert_eq!(bridged.end(), End::DaemonClosed("too many".to_owned()));
+    let lines = bridged.editor_reads_to_end();
+    assert_eq!((lines.len(), &lines[1]["id"]), (2, &Value::from(7)));
+    assert_eq!(lines[1]["error"]["message"], "acpvisor daemon closed the connection: too many");
 }
 
 /// R252: neither a daemon that is stopped nor an editor that does not read keeps the bridge after stdin's end.

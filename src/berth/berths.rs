@@ -48,10 +48,18 @@ pub struct State {
     residency: ActorRef<residency::Msg>,
     berths: HashMap<SessionId, Entry>,
     learnt: Learnt,
-    failing: HashMap<u64, Intensity>,
+    failing: HashMap<u64, Failing>,
     started: Instant,
     draining: bool,
     _listing: Listing,
+}
+
+/// A program that failed lately.
+#[derive(Default)]
+struct Failing {
+    intensity: Intensity,
+    /// What was said of it the last time.
+    last: String,
 }
 
 struct Entry {
@@ -138,7 +146,7 @@ impl State {
     }
 
     async fn open(&mut self, order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
-        match self.may_start(&order) {
+        match self.may_start(order.program(), &order.name) {
             Some(error) => operation::refuse(&self.shared, &order, &error),
             None => self.give(order.id.clone(), Operation::Open(order), me).await?,
         }
@@ -146,37 +154,34 @@ impl State {
     }
 
     async fn resume(&mut self, mut order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
-        order.held_back = self.may_start(&order);
+        order.held_back = self.may_start(order.program(), &order.name);
         self.give(order.id.clone(), Operation::Resume(order), me).await
     }
 
     /// Why this program is not started now.
-    fn may_start(&mut self, order: &Order) -> Option<RpcError> {
+    fn may_start(&mut self, program: u64, agent: &str) -> Option<RpcError> {
         if self.draining {
             return Some(RpcError::internal("the daemon is stopping"));
         }
-        match self.verdict(order.program()) {
-            Verdict::Hold(rest) => Some(session::held_back(&order.name, rest)),
+        let now = self.started.elapsed();
+        self.failing.retain(|_, failing| !failing.intensity.is_calm(now));
+        let failing = self.failing.get_mut(&program)?;
+        match failing.intensity.verdict(now) {
+            Verdict::Hold(rest) => Some(session::held_back(agent, rest, &failing.last)),
             Verdict::Restart | Verdict::Leave => None,
         }
-    }
-
-    fn verdict(&mut self, program: u64) -> Verdict {
-        let now = self.started.elapsed();
-        self.failing.retain(|_, intensity| !intensity.is_calm(now));
-        self.failing.get_mut(&program).map_or(Verdict::Restart, |i| i.verdict(now))
     }
 
     fn report(&mut self, report: Report) {
         match report {
             Report::Learnt(key, answer) => self.learnt.learn(key, answer),
-            Report::Failed(program) => {
-                let now = self.started.elapsed();
-                self.failing.entry(program).or_default().failed(now);
+            Report::Failed(program, last) => {
+                let failing = self.failing.entry(program).or_default();
+                failing.intensity.failed(self.started.elapsed());
+                failing.last = last;
             }
-            Report::MayStart(program, reply) => {
-                let verdict = if self.draining { Verdict::Leave } else { self.verdict(program) };
-                let _ = reply.send(verdict);
+            Report::MayStart(program, agent, reply) => {
+                let _ = reply.send(self.may_start(program, &agent).map_or(Ok(()), Err));
             }
         }
     }

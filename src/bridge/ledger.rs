@@ -4,10 +4,10 @@
 //! written, so whoever closes the ledger holds exactly the ids that nobody else will answer.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     mem,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use serde::{Deserialize, de::IgnoredAny};
@@ -20,7 +20,6 @@ const NO_ANSWER: [&[u8]; 2] = [br#"{"jsonrpc":"2.0","method":"#, br#"{"method":"
 #[derive(Default)]
 pub(super) struct Ledger {
     book: Mutex<Book>,
-    settled: Condvar,
 }
 
 #[derive(Default)]
@@ -28,6 +27,12 @@ struct Book {
     /// Each id and how many requests bear it: a careless host may use one twice.
     open: HashMap<Box<str>, usize>,
     closed: bool,
+    /// There was a request.
+    asked: bool,
+    /// The editor asks nothing more.
+    ending: bool,
+    /// What the daemon's last line said under no id: why it closes the connection, if it does.
+    last_word: Option<String>,
 }
 
 /// The shallow look at a line.
@@ -36,6 +41,14 @@ struct Shape<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     method: Option<IgnoredAny>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Reason<'a> {
+    #[serde(borrow)]
+    message: Cow<'a, str>,
 }
 
 impl Ledger {
@@ -43,6 +56,7 @@ impl Ledger {
     pub(super) fn outgoing<'a>(&self, line: &'a [u8]) -> Option<&'a str> {
         let id = request_id(line)?;
         let mut book = self.book();
+        book.asked = true;
         if book.closed {
             return Some(id);
         }
@@ -56,8 +70,11 @@ impl Ledger {
         while let Some(newline) = memchr::memchr(b'\n', rest) {
             let (line, next) = rest.split_at(newline + 1);
             rest = next;
-            if let Some(id) = answer_id(line) {
-                self.strike(id);
+            match said(line) {
+                Said::Answer(id) => self.strike(id),
+                Said::Reason(word) => self.book().last_word = Some(word),
+                // nearly every line, and only after the rare one there is something to forget
+                Said::Other => drop(self.book().last_word.take()),
             }
         }
     }
@@ -67,26 +84,37 @@ impl Ledger {
         let mut book = self.book();
         book.closed = true;
         let open = mem::take(&mut book.open);
-        self.settled.notify_all();
         open.into_iter().flat_map(|(id, count)| vec![id; count]).collect()
     }
 
-    /// Waits until nothing is open, or for the time given.
-    pub(super) fn settle(&self, patience: Duration) {
-        let waited = self.settled.wait_timeout_while(self.book(), patience, |book| !book.open.is_empty());
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    /// The editor asks nothing more: what is open still may be answered.
+    pub(super) fn last_answers(&self) {
+        self.book().ending = true;
+    }
+
+    /// Whether the editor ever asked anything.
+    pub(super) fn was_asked(&self) -> bool {
+        self.book().asked
+    }
+
+    /// Whether the editor asks nothing more.
+    pub(super) fn is_ending(&self) -> bool {
+        self.book().ending
+    }
+
+    /// Why the daemon closed the connection, if its last line says so.
+    pub(super) fn last_word(&self) -> Option<String> {
+        self.book().last_word.clone()
     }
 
     fn strike(&self, id: &str) {
         let mut book = self.book();
+        book.last_word = None;
         if let Some(count) = book.open.get_mut(id) {
             *count -= 1;
             if *count == 0 {
                 book.open.remove(id);
             }
-        }
-        if book.open.is_empty() {
-            self.settled.notify_all();
         }
     }
 
@@ -103,15 +131,26 @@ pub(super) fn request_id(line: &[u8]) -> Option<&str> {
     shape.id.map(RawValue::get)
 }
 
-fn answer_id(line: &[u8]) -> Option<&str> {
+/// What a line of the daemon's is to the ledger.
+enum Said<'a> {
+    /// The answer to this request.
+    Answer(&'a str),
+    /// An error that answers nothing.
+    Reason(String),
+    /// Nothing.
+    Other,
+}
+
+fn said(line: &[u8]) -> Said<'_> {
     if NO_ANSWER.iter().any(|start| line.starts_with(start)) {
-        return None;
+        return Said::Other;
     }
-    let shape: Shape = serde_json::from_slice(line).ok()?;
-    if shape.method.is_some() {
-        return None;
+    match serde_json::from_slice(line) {
+        Ok(Shape { method: None, id: Some(id), .. }) => Said::Answer(id.get()),
+        Ok(Shape { method: None, id: None, error: Some(error) }) => serde_json::from_str(error.get())
+            .map_or(Said::Other, |Reason { message }| Said::Reason(message.into_owned())),
+        _ => Said::Other,
     }
-    shape.id.map(RawValue::get)
 }
 
 #[cfg(test)]
@@ -140,6 +179,18 @@ mod tests {
         assert_eq!(ledger.outgoing(NEW), None);
         ledger.incoming(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"fs/read_text_file\"}\n{\"id\":2,\"result\":null}\n\n");
         assert_eq!(ledger.close(), [Box::from("1")]);
+    }
+
+    #[test]
+    fn only_an_error_under_no_id_that_comes_last_is_a_last_word() {
+        let reason = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too \"many\""}}"#;
+        let ledger = Ledger::default();
+        ledger.incoming(format!("{reason}\n").as_bytes());
+        assert_eq!(ledger.last_word().as_deref(), Some("too \"many\""));
+        for after in [r#"{"method":"x"}"#, r#"{"id":1,"result":{}}"#, "", "{}"] {
+            ledger.incoming(format!("{reason}\n{after}\n").as_bytes());
+            assert_eq!(ledger.last_word(), None, "{after}");
+        }
     }
 
     #[test]

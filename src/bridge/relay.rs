@@ -16,7 +16,7 @@ use std::{
         mpsc::{self, Receiver, Sender},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,22 +32,30 @@ use crate::limits::{LINE_BYTES_MAX, READ_BYTES};
 const DOWN_BYTES: usize = 4 * READ_BYTES;
 /// The daemon keeps its lines under the ceiling, but its ids may be longer than the peer's.
 const DOWN_LINE_BYTES_MAX: usize = LINE_BYTES_MAX + READ_BYTES;
-/// What still may come for open requests after the editor closed our stdin (R252: 1 s in all).
-const LAST_ANSWERS: Duration = Duration::from_millis(300);
+/// How often a write that gets nowhere looks whether the editor is still there.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// What still may come after the editor closed our stdin (R252: 1 s in all).
+const LAST_ANSWERS: Duration = Duration::from_millis(400);
+/// For the first request of an editor that was turned away before it asked anything: only answers are shown.
+const FIRST_REQUEST_MAX: Duration = Duration::from_secs(1);
 /// For the write in progress to complete.
-const LAST_WRITE: Duration = Duration::from_millis(500);
+const LAST_WRITE: Duration = Duration::from_millis(250);
 /// What requests get that the daemon left open.
 const WENT_AWAY: &str = "acpvisor daemon went away";
+/// What requests get that nobody waited for.
+const TOO_LATE: &str = "stdin ended before the answer";
 
 /// Why the bridge ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// The editor closed our stdin.
     StdinClosed,
     /// The editor does not listen any more.
     StdoutClosed,
-    /// The daemon closed the connection, or died; open requests have been answered.
+    /// The daemon died, or closed the connection without a word; open requests have been answered.
     DaemonGone,
+    /// The daemon said why, and closed the connection; open requests have been answered.
+    DaemonClosed(String),
     /// The daemon takes nothing more; what it has written may still be there.
     DaemonDeaf,
     /// We were asked to end, with this signal.
@@ -60,8 +68,7 @@ where
     I: Read + AsFd + Send + 'static,
     O: Write + AsFd + Send + 'static,
 {
-    // how often a write that gets nowhere looks whether the editor is still there
-    socket.set_write_timeout(Some(LAST_ANSWERS))?;
+    socket.set_write_timeout(Some(LOOK_AGAIN))?;
     let joint = Arc::new(Joint { ledger: Ledger::default(), stdout: Mutex::new(stdout) });
     let (for_up, for_down) = (socket.try_clone()?, socket.try_clone()?);
     let (up, down) = (Arc::clone(&joint), Arc::clone(&joint));
@@ -70,22 +77,27 @@ where
     let end = ends.wait();
     match end {
         End::StdinClosed => {
+            joint.ledger.last_answers();
             // the daemon sees the end of the editor, which is what makes it end its side
             let _ = socket.shutdown(Shutdown::Write);
-            joint.ledger.settle(LAST_ANSWERS);
-            joint.ledger.close();
+            if ends.wait_for_down(LAST_ANSWERS) {
+                return Ok(end);
+            }
         }
         End::StdoutClosed | End::Signal(_) => {
             joint.ledger.close();
         }
-        End::DaemonDeaf | End::DaemonGone => {}
+        End::DaemonDeaf | End::DaemonGone | End::DaemonClosed(_) => {}
     }
     // down finds the end behind what is there already, and stops between two lines
     let _ = socket.shutdown(Shutdown::Both);
     match end {
-        End::DaemonGone => return Ok(end),
+        End::DaemonClosed(_) if !joint.ledger.was_asked() => ends.wait_for_up(FIRST_REQUEST_MAX),
+        End::DaemonGone | End::DaemonClosed(_) => {}
         End::DaemonDeaf => return Ok(ends.wait()),
-        End::StdinClosed | End::StdoutClosed | End::Signal(_) => ends.wait_for_down(LAST_WRITE),
+        End::StdinClosed | End::StdoutClosed | End::Signal(_) => {
+            ends.wait_for_down(LAST_WRITE);
+        }
     }
     Ok(end)
 }
@@ -116,10 +128,20 @@ impl Ends {
         self.reports.recv().expect("we hold a sender ourselves")
     }
 
-    fn wait_for_down(&self, patience: Duration) {
-        while let Ok(end) = self.reports.recv_timeout(patience) {
-            if matches!(end, End::DaemonGone | End::StdoutClosed) {
-                return;
+    /// Waits till the way up has come to its end, or somebody wants it to.
+    fn wait_for_up(&self, patience: Duration) {
+        // whatever is reported: down was first
+        let _ = self.reports.recv_timeout(patience);
+    }
+
+    /// Whether the way down came to its end in that time, and before a signal.
+    fn wait_for_down(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        loop {
+            match self.reports.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(End::DaemonGone | End::DaemonClosed(_) | End::StdoutClosed) => return true,
+                Ok(End::StdinClosed | End::DaemonDeaf) => {}
+                Ok(End::Signal(_)) | Err(_) => return false,
             }
         }
     }
@@ -163,7 +185,7 @@ impl<O: Write + AsFd> Joint<O> {
         let mut answers = Vec::new();
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             if let Some(id) = self.ledger.outgoing(line) {
-                answer::error(&mut answers, id, WENT_AWAY);
+                answer::error(&mut answers, id, &self.why());
             }
         }
         if !answers.is_empty() {
@@ -185,13 +207,23 @@ impl<O: Write + AsFd> Joint<O> {
             lines.take_whole();
         }
         // what is left in `lines` is torn: its end will not come
+        let why = self.why();
         let mut answers = Vec::new();
         for id in self.ledger.close() {
-            answer::error(&mut answers, &id, WENT_AWAY);
+            answer::error(&mut answers, &id, &why);
         }
         match self.print(&answers) {
-            Ok(()) => End::DaemonGone,
+            Ok(()) => self.ledger.last_word().map_or(End::DaemonGone, End::DaemonClosed),
             Err(_) => End::StdoutClosed,
+        }
+    }
+
+    /// Why nobody else answers.
+    fn why(&self) -> String {
+        match self.ledger.last_word() {
+            _ if self.ledger.is_ending() => TOO_LATE.to_owned(),
+            Some(word) => format!("acpvisor daemon closed the connection: {word}"),
+            None => WENT_AWAY.to_owned(),
         }
     }
 

@@ -9,8 +9,8 @@ use super::{Failure, Globals, operator::Operator, print};
 /// Arguments of `cancel`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The session; the beginning of its id is enough while it is unique
-    #[arg(value_name = "ID")]
+    /// The session; the first four characters of its id or more are enough while they are unique
+    #[arg(value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: String,
 }
 

@@ -30,7 +30,7 @@ pub(super) enum Failure {
     #[error(transparent)]
     Operator(#[from] OperatorError),
     /// The daemon ended; it knows its own exit code.
-    #[error("run the daemon: {source}")]
+    #[error("run the daemon: could not {source}")]
     Daemon {
         /// What it ends with.
         code: u8,
@@ -55,7 +55,7 @@ impl Failure {
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::Operator(OperatorError::TooShort(_)) => 2,
             Self::Start(StartError::NotRunning { .. })
             | Self::Operator(OperatorError::Start(StartError::NotRunning { .. })) => 3,
             Self::Daemon { code, .. } => *code,

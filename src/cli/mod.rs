@@ -20,16 +20,20 @@ mod tree;
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use clap::{Args, Parser, Subcommand};
+use serde_json::Value;
 
-use crate::config::{Config, Paths};
+use crate::{
+    config::{Config, ConfigError, Paths},
+    start::{self, Socket},
+};
 use failure::Failure;
 
-/// Supervises coding agents: durable sessions between any ACP editor and any ACP agent.
+/// Supervises coding agents: a process for each session, between any ACP editor and any ACP agent.
 #[derive(Debug, Parser)]
 #[command(name = "acpvisor", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Cli {
@@ -41,7 +45,7 @@ struct Cli {
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no daemon, 4 the turn ended \
     other than end_turn or without text, 5 something was refused unattended, 100 another daemon owns the place, \
-    130 interrupted.\n\
+    111 the daemon lost a part of itself, 130 interrupted.\n\
     Places: ACPVISOR_RUNTIME_DIR or XDG_RUNTIME_DIR for sockets, ACPVISOR_STATE_DIR or XDG_STATE_HOME for state.";
 
 /// What every verb takes.
@@ -60,6 +64,19 @@ impl Globals {
     fn load(&self) -> Result<(Config, Paths), Failure> {
         let paths = self.paths()?;
         Ok((Config::load(&paths.config)?, paths))
+    }
+
+    /// What a client of the daemon needs, which is little: a daemon that runs already has read its own configuration,
+    /// and a file that is just being edited does not keep anybody from it. Gives the error that does not matter then.
+    fn load_for_client(&self) -> Result<(Config, Paths, Option<ConfigError>), Failure> {
+        let paths = self.paths()?;
+        match Config::load(&paths.config) {
+            Ok(config) => Ok((config, paths, None)),
+            Err(error) if start::connect(&paths, Socket::Control, false).is_ok() => {
+                Ok((Config::default(), paths, Some(error)))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -120,6 +137,17 @@ pub fn main() -> ExitCode {
             failure.tell();
             ExitCode::from(failure.code())
         }
+    }
+}
+
+/// Says on stderr when the daemon reads another file than was named: what stands in ours then means nothing.
+fn warn_of_other_config(ours: &Path, status: &Value) {
+    match status["paths"]["config"].as_str() {
+        Some(theirs) if Path::new(theirs) != ours => eprintln!(
+            "acpvisor: the daemon that runs has read {theirs}, not {}; end it with: acpvisor stop",
+            ours.display()
+        ),
+        _ => {}
     }
 }
 

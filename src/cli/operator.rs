@@ -23,6 +23,8 @@ use crate::{
 
 /// Longest wait for an answer; closing a session takes as long as its process may take to end.
 const ANSWER_MAX: Duration = Duration::from_secs(70);
+/// Fewest characters that may stand for a whole id: whatever is left out of a script must not mean a session.
+const PREFIX_MIN: usize = 4;
 /// Candidates shown for an ambiguous session id.
 const CANDIDATES_MAX: usize = 10;
 
@@ -40,6 +42,12 @@ pub(super) enum OperatorError {
         /// What happened.
         source: io::Error,
     },
+    /// The daemon does not serve this connection.
+    #[error("be heard by the daemon: it says: {message}")]
+    TurnedAway {
+        /// The daemon's words.
+        message: String,
+    },
     /// The daemon said no.
     #[error("get {method} done: the daemon says: {message} ({code})")]
     Refused {
@@ -50,6 +58,9 @@ pub(super) enum OperatorError {
         /// JSON-RPC code.
         code: i64,
     },
+    /// Too little to be meant for one session.
+    #[error("tell which session {0:?} is: give {PREFIX_MIN} characters of its id at least; see: acpvisor ls")]
+    TooShort(String),
     /// No session has an id that starts so.
     #[error("find the session {0}: no id starts with that; see: acpvisor ls")]
     NoSuchSession(String),
@@ -104,17 +115,25 @@ impl Operator {
         let id = self.next.to_string();
         let request = json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
         self.next += 1;
-        self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).map_err(lost)?;
+        // a daemon that takes nothing may have said why before it closed the connection
+        let unsent = self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).err();
         let until = Instant::now() + ANSWER_MAX;
         loop {
-            let line = self.line(until).map_err(lost)?;
+            let line = match self.line(until) {
+                Ok(line) => line,
+                Err(error) => return Err(lost(unsent.unwrap_or(error))),
+            };
             let unreadable = |error| lost(io::Error::new(io::ErrorKind::InvalidData, error));
             let answer: Answer<'_> = serde_json::from_str(&line).map_err(unreadable)?;
-            if answer.id.is_none_or(|answered| answered.get() != id) {
-                continue;
-            }
-            if let Some(Refusal { code, message }) = answer.error {
-                return Err(OperatorError::Refused { method: method.to_owned(), message, code });
+            match (answer.id, answer.error) {
+                // under no id: it is about the connection
+                (None, Some(Refusal { message, .. })) => return Err(OperatorError::TurnedAway { message }),
+                (Some(answered), error) if answered.get() == id => {
+                    if let Some(Refusal { code, message }) = error {
+                        return Err(OperatorError::Refused { method: method.to_owned(), message, code });
+                    }
+                }
+                _ => continue,
             }
             return Ok(answer.result.map_or_else(null, ToOwned::to_owned));
         }
@@ -178,6 +197,9 @@ fn pick<'a>(ids: impl Iterator<Item = &'a str>, prefix: &str) -> Result<String, 
     if let Some(exact) = candidates.iter().position(|id| id == prefix) {
         return Ok(candidates.swap_remove(exact));
     }
+    if prefix.chars().count() < PREFIX_MIN {
+        return Err(OperatorError::TooShort(prefix.to_owned()));
+    }
     match candidates.len() {
         0 => Err(OperatorError::NoSuchSession(prefix.to_owned())),
         1 => Ok(candidates.swap_remove(0)),
@@ -200,13 +222,33 @@ mod tests {
     /// R260: an id may be shortened as long as it stays unique, and the candidates are named when it does not.
     #[test]
     fn a_prefix_must_be_unique() {
-        let ids = ["ab1", "ab2", "abc", "abc9"];
-        assert_eq!(pick(ids.into_iter(), "ab1").unwrap(), "ab1");
-        assert_eq!(pick(ids.into_iter(), "abc").unwrap(), "abc", "a whole id wins");
-        assert_eq!(pick(ids.into_iter(), "abc9").unwrap(), "abc9");
-        assert!(matches!(pick(ids.into_iter(), "x"), Err(OperatorError::NoSuchSession(_))));
-        let said = pick(ids.into_iter(), "ab").unwrap_err().to_string();
-        assert!(ids.iter().all(|id| said.contains(id)), "{said}");
+        let ids = ["abcd1", "abcd2", "abc", "abcd12"];
+        assert_eq!(pick(ids.into_iter(), "abcd2").unwrap(), "abcd2");
+        assert_eq!(pick(ids.into_iter(), "abcd1").unwrap(), "abcd1", "a whole id wins");
+        assert_eq!(pick(ids.into_iter(), "abc").unwrap(), "abc", "however short it is");
+        assert!(matches!(pick(ids.into_iter(), "xxxx"), Err(OperatorError::NoSuchSession(_))));
+        let said = pick(ids.into_iter(), "abcd").unwrap_err().to_string();
+        assert!(["abcd1", "abcd2", "abcd12"].iter().all(|id| said.contains(id)), "{said}");
+    }
+
+    /// R260: nothing, or next to nothing, names no session, not even the only one.
+    #[test]
+    fn a_prefix_must_be_long_enough_to_be_meant() {
+        for prefix in ["", "a", "abc", "äöü"] {
+            let picked = pick(["abcdef"].into_iter(), prefix);
+            assert!(matches!(picked, Err(OperatorError::TooShort(_))), "{prefix}");
+        }
+        assert_eq!(pick(["abcdef"].into_iter(), "abcd").unwrap(), "abcdef");
+    }
+
+    /// R255: a daemon that refused the connection before it was asked anything is heard all the same.
+    #[test]
+    fn a_reason_is_heard_from_a_connection_that_is_closed_already() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"{\"id\":null,\"error\":{\"message\":\"you are an agent\"}}\n").unwrap();
+        drop(theirs);
+        let error = Operator::over(ours).call("shutdown", &json!({})).unwrap_err();
+        assert!(matches!(error, OperatorError::TurnedAway { message } if message == "you are an agent"));
     }
 
     fn daemon_that_says(lines: &'static str) -> Operator {
@@ -235,6 +277,9 @@ mod tests {
             error.to_string(),
             "get sessions.cancel done: the daemon says: unknown session: x (-32002)"
         );
+        let refusal = "{\"id\":null,\"error\":{\"code\":-32603,\"message\":\"64 operators\"}}\n";
+        let error = daemon_that_says(refusal).call("status", &json!({})).unwrap_err();
+        assert_eq!(error.to_string(), "be heard by the daemon: it says: 64 operators");
         let error = daemon_that_says("").call("status", &json!({})).unwrap_err();
         assert!(matches!(error, OperatorError::Lost { .. }), "{error}");
     }

@@ -30,7 +30,7 @@ use tokio::{
     sync::mpsc::{self, Receiver, Sender},
 };
 
-use super::{Failure, Globals, operator::Operator, style::Style};
+use super::{Failure, Globals, operator::Operator, style::Style, warn_of_other_config};
 use crate::{
     config::{Config, Paths},
     hello::Hello,
@@ -101,15 +101,25 @@ pub(super) struct Args {
 
 impl Args {
     pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
-        let (config, paths) = globals.load()?;
+        let (config, paths, unread) = globals.load_for_client()?;
+        if let Some(error) = unread {
+            eprintln!("acpvisor: failed to {error}; going on with the daemon that runs");
+        }
         let cwd = directory(self.cwd.as_deref())?;
         let prompt = self.whole_prompt()?;
         let attended = io::stdin().is_terminal() && io::stderr().is_terminal();
         let some = |time: Duration| (!time.is_zero()).then_some(time);
         let budget = Budget { stall: some(self.stall), wall: some(self.timeout), turns_max: self.max_turns };
         let mut stream = start::connect(&paths, Socket::Host, !self.no_start)?;
+        if globals.config.is_some() {
+            let status = Operator::connect(&paths).and_then(|mut daemon| daemon.call("status", &json!({})));
+            // a daemon that does not say is not worth failing for
+            let status = status.ok().and_then(|status| serde_json::from_str(status.get()).ok());
+            warn_of_other_config(&paths.config, &status.unwrap_or_default());
+        }
         let hello = hello(self.agent.as_deref(), &cwd, &config);
-        stream.write_all(hello.line().as_bytes()).map_err(RunError::Io)?;
+        // of a connection that is closed already the reason may be there to read
+        let _ = stream.write_all(hello.line().as_bytes());
         let task = Task { cwd, prompt, attended, budget };
         Ok(ExitCode::from(converse(stream, task, self.format, paths)?))
     }

@@ -10,6 +10,7 @@ use super::{
     operator::Operator,
     print,
     style::{self, Style, one_line},
+    warn_of_other_config,
 };
 
 /// Arguments of `status`.
@@ -22,11 +23,13 @@ pub(super) struct Args {
 
 impl Args {
     pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
-        let status = Operator::connect(&globals.paths()?)?.call("status", &json!({}))?;
+        let paths = globals.paths()?;
+        let raw = Operator::connect(&paths)?.call("status", &json!({}))?;
+        let status: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+        warn_of_other_config(&paths.config, &status);
         if self.json {
-            print(&format!("{status}\n"))?;
+            print(&format!("{raw}\n"))?;
         } else {
-            let status: Value = serde_json::from_str(status.get()).unwrap_or_default();
             print(&told(&status, Style::of(&std::io::stdout())))?;
         }
         Ok(ExitCode::SUCCESS)
@@ -50,7 +53,14 @@ fn told(status: &Value, style: Style) -> String {
     let mut text = style.bold(&headline) + "\n";
     for (name, value) in rest {
         let label = one_line(&name.replace('_', " "));
-        text.push_str(&format!("  {label:widest$}  {}\n", fact(value)));
+        match value.as_object().filter(|_| name == "paths") {
+            // long each, and to be copied
+            Some(paths) => {
+                text.push_str(&format!("  {label}\n"));
+                paths.iter().for_each(|path| text.push_str(&format!("    {}\n", pair(path))));
+            }
+            None => text.push_str(&format!("  {label:widest$}  {}\n", fact(value))),
+        }
     }
     text
 }
@@ -77,10 +87,13 @@ mod tests {
     #[test]
     fn everything_the_daemon_says_is_shown() {
         let status = json!({ "version": "0.1.0", "pid": 7, "uptime_ms": 61_000, "hosts": 2,
-            "residency": { "resident": 1, "reserved": 0, "max": 32 }, "of_tomorrow": null });
+            "paths": { "config": "/c/config.toml", "logs_dir": "/s/logs" }, "residency": { "resident": 1, "reserved": 0, "max": 32 }, "of_tomorrow": null });
         let expected = "\
 acpvisor 0.1.0, pid 7, up 1 min 1 s
   hosts        2
+  paths
+    config /c/config.toml
+    logs_dir /s/logs
   residency    resident 1, reserved 0, max 32
   of tomorrow  -
 ";

@@ -3,7 +3,6 @@
 //! Owns the socket's ears and the places of operators. An operator's end is its own; a broken socket is ours.
 
 use std::{
-    io::{self, Write},
     ops::ControlFlow,
     os::unix::net::UnixListener,
     sync::Arc,
@@ -11,7 +10,6 @@ use std::{
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use serde_json::Value;
 use tokio::{
     net::UnixStream,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -20,13 +18,13 @@ use tokio::{
 
 use super::{
     operator::{Connection, Operator},
-    rpc::{self, Refusal},
     service::Service,
 };
 use crate::{
     config::{Config, Paths},
     directory::{Card, Directory, Listing},
-    socket::{self, Door, Visitor},
+    socket::{self, Door, Refusals, Visitor},
+    wire::RpcError,
 };
 
 /// Operators connected at once.
@@ -143,9 +141,14 @@ impl State {
 async fn listen(listener: tokio::net::UnixListener, door: Door, me: ActorRef<Message>) {
     let bell = Bell(me);
     let places = Arc::new(Semaphore::new(OPERATORS_MAX));
+    let (mut refusals, started) = (Refusals::default(), Instant::now());
     let take = |stream, visitor| {
         let Ok(place) = places.clone().try_acquire_owned() else {
-            refuse(stream);
+            if let Some(count) = refusals.count(started.elapsed()) {
+                tracing::warn!(operators = OPERATORS_MAX, count, "operator refused");
+            }
+            let why = format!("{OPERATORS_MAX} operators are connected, which is the limit");
+            socket::turn_away(stream, &RpcError::internal(why));
             return ControlFlow::Continue(());
         };
         match bell.0.cast(Message::Arrived(stream, visitor, place)) {
@@ -165,14 +168,4 @@ impl Drop for Bell {
     fn drop(&mut self) {
         let _ = self.0.cast(Message::Deaf);
     }
-}
-
-/// Says why, as far as a fresh connection takes it without waiting.
-fn refuse(stream: UnixStream) {
-    tracing::warn!(operators = OPERATORS_MAX, "operator refused");
-    let refusal = Refusal::internal(format!("{OPERATORS_MAX} operators are connected, which is the limit"));
-    let say = |stream: UnixStream| -> io::Result<()> {
-        stream.into_std()?.write_all(&rpc::answer(&Value::Null, Err(refusal)))
-    };
-    let _ = say(stream);
 }

@@ -380,9 +380,12 @@ async fn a_stopped_listener_leaves_nobody_behind() {
 
 /// R255: who may not come in is not listened to.
 #[tokio::test]
-async fn who_is_refused_at_the_door_gets_no_answer() {
+async fn who_is_refused_at_the_door_hears_why_and_nothing_else() {
     let listening = Listening::start(Arc::new(|_| Err(Refused::Nested { pid: 7 }))).await;
-    assert_eq!(listening.client().await.read().await, None);
+    let mut client = listening.client().await;
+    let word = client.read().await.expect("a word on why");
+    assert!(word["id"].is_null() && word["error"]["message"].as_str().unwrap().contains("pid 7"), "{word}");
+    assert_eq!(client.read().await, None);
     assert_eq!(listening.count("operator"), 0);
 }
 

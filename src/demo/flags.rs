@@ -17,9 +17,26 @@ pub(super) enum FlagError {
     Value { flag: &'static str, value: OsString },
 }
 
+/// What the flags do, for people.
+pub(super) const HELP: &str = "\
+Usage: acpvisor demo-agent [FLAGS]
+
+A scripted ACP agent on stdin and stdout, without network.
+
+  --name NAME      name in agentInfo
+  --init-delay MS  answers initialize this late
+  --no-init        never answers initialize
+  --ignore-term    does not end on SIGTERM
+  --ignore-eof     does not end with its stdin
+  --help           prints this
+
+";
+
 /// How the agent was started.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Flags {
+    /// It is only asked what it can do.
+    pub help: bool,
     /// SIGTERM does nothing.
     pub ignore_term: bool,
     /// The end of stdin does nothing.
@@ -39,6 +56,7 @@ pub(super) struct Flags {
 impl Default for Flags {
     fn default() -> Self {
         Self {
+            help: false,
             ignore_term: false,
             ignore_eof: false,
             init_delay: Duration::ZERO,
@@ -56,6 +74,7 @@ impl Flags {
         let mut flags = Self::default();
         while let Some(flag) = args.next() {
             match flag.to_str() {
+                Some("--help" | "-h") => flags.help = true,
                 Some("--ignore-term") => flags.ignore_term = true,
                 Some("--ignore-eof") => flags.ignore_eof = true,
                 Some("--no-init") => flags.no_init = true,

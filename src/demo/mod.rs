@@ -22,7 +22,7 @@ mod turn;
 use std::{
     ffi::OsString,
     fs::{File, OpenOptions},
-    io::{self, BufReader},
+    io::{self, BufReader, Write},
     os::fd::AsFd,
 };
 
@@ -51,6 +51,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> i32 {
 }
 
 fn start(flags: Flags) -> Result<i32, DemoError> {
+    if flags.help {
+        // a reader that has gone away has seen enough
+        let _ = io::stdout().write_all((flags::HELP.to_owned() + &script::words()).as_bytes());
+        return Ok(0);
+    }
     if let Some(kin) = flags.sleeper {
         return Ok(brood::sleep(kin));
     }

@@ -46,6 +46,42 @@ pub(super) enum Script {
     ExitAfter,
     /// `late N`: that many updates after the answer.
     Late(u32),
+    /// `help`: says what there is.
+    Help,
+}
+
+/// Every command and what it does, for people.
+pub(super) const WORDS: &[(&str, &str)] = &[
+    ("help", "lists these"),
+    ("echo TEXT", "says the text"),
+    ("ask", "asks for permission and says what came of it"),
+    ("read PATH", "reads an absolute path through the client"),
+    ("write PATH TEXT", "writes a file there through the client"),
+    ("term CMD", "runs a shell command in a terminal of the client"),
+    ("env", "says what its environment and directory are"),
+    ("slow N", "says N pieces of text, one each 100 ms"),
+    ("flood N [BYTES]", "sends N updates as fast as they can be written"),
+    ("big BYTES", "sends one update of that much text"),
+    ("stderr BYTES", "writes that much to stderr"),
+    ("garbage", "writes lines that are no messages"),
+    ("late N", "sends N updates after the answer"),
+    ("hang", "never answers and ignores the cancel"),
+    ("stop", "stops itself with SIGSTOP"),
+    ("close-stdout", "closes its stdout and lives on"),
+    ("crash [CODE]", "exits in the middle of the turn"),
+    ("exit-after", "answers, then exits"),
+    ("fork", "leaves processes behind and names them"),
+];
+
+/// [`WORDS`] as a table.
+pub(super) fn words() -> String {
+    let ordinary = "Any other prompt is an ordinary one: with `edit` or `write` in it the agent asks to change a \
+                    file, with `run` to run a command.\n";
+    let rows = WORDS.iter().map(|(word, does)| format!("  {word:<16} {does}\n"));
+    std::iter::once("A prompt whose last paragraph is one of these is a command:\n".to_owned())
+        .chain(rows)
+        .chain([ordinary.to_owned()])
+        .collect()
 }
 
 impl Script {
@@ -71,6 +107,7 @@ impl Script {
             "ask" => Self::Ask,
             "env" => Self::Env,
             "exit-after" => Self::ExitAfter,
+            "help" => Self::Help,
             _ => return None,
         })
     }
@@ -138,6 +175,21 @@ mod tests {
         assert_eq!(Script::parse("write /tmp/a b c"), Script::Write("/tmp/a".into(), "b c".into()));
         assert_eq!(Script::parse("echo  a  b"), Script::Echo("a  b".into()));
         assert_eq!(Script::parse("exit-after"), Script::ExitAfter);
+    }
+
+    /// R265: what is listed is there, with its arguments.
+    #[test]
+    fn every_word_that_is_listed_is_a_command() {
+        for (word, _) in WORDS {
+            let prompt = word
+                .replace("PATH", "/p")
+                .replace("[BYTES]", "2")
+                .replace("BYTES", "2")
+                .replace("[CODE]", "2")
+                .replace(" N", " 2");
+            assert!(!matches!(Script::parse(&prompt), Script::Story(_)), "{prompt}");
+            assert!(words().contains(word));
+        }
     }
 
     #[test]

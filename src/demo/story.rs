@@ -136,7 +136,7 @@ fn act(turn: &mut Turn, deed: Deed) -> Result<String, Cancelled> {
 /// The outer result is the turn's, the inner one the tool call's.
 fn run(turn: &mut Turn, call: &str) -> Result<Result<String, String>, Cancelled> {
     if !turn.client().terminal {
-        return Ok(Err("There is no terminal I could use.".to_owned()));
+        return Ok(Err("This host offers no terminal, so nothing was run.".to_owned()));
     }
     Ok(match client::run(turn, call, COMMAND.0, COMMAND.1)? {
         Ok(ran) => Ok(format!("The command printed: {}.", ran.output.trim())),
@@ -146,7 +146,7 @@ fn run(turn: &mut Turn, call: &str) -> Result<Result<String, String>, Cancelled>
 
 fn edit(turn: &mut Turn, path: &Path, text: &str) -> Result<Result<String, String>, Cancelled> {
     if !turn.client().write {
-        return Ok(Err("Your editor takes no files from me, so nothing was written.".to_owned()));
+        return Ok(Err("This host offers no files, so nothing was written.".to_owned()));
     }
     Ok(match client::write(turn, path, text)? {
         Ok(_) => Ok(format!("I wrote {}.", path.display())),

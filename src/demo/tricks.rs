@@ -13,7 +13,7 @@ use super::{
     brood,
     client::{self, Verdict},
     flood,
-    script::Script,
+    script::{Script, words},
     terminate,
     turn::{Afterwards, Answer, Cancelled, Turn},
 };
@@ -46,6 +46,7 @@ pub(super) fn play(turn: &mut Turn, script: Script) -> Result<Afterwards, Cancel
         Script::Term(command) => term(turn, &command)?,
         Script::Env => turn.text(&env()),
         Script::Echo(text) => turn.text(&text),
+        Script::Help => turn.text(&words()),
         Script::ExitAfter => {
             turn.text("goodbye");
             return Ok(Afterwards::Exit);

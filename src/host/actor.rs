@@ -22,7 +22,7 @@ use crate::{
     limits,
     session::Shared,
     wire::{
-        Frame, Letter, Method,
+        Frame, Letter, Loss, Method,
         credit::{Amount, Budget, Large},
         patch::Object,
         pending::Pending,
@@ -43,6 +43,8 @@ pub enum Msg {
     Ordered(Box<Ordered>),
     /// The first message should be here by now (R256).
     FirstDue,
+    /// A host that says nothing more has had its answer, or time enough for it.
+    EofDue,
     /// Write what is there and go.
     Close,
     /// Time to go, even if a session is not proved gone.
@@ -114,6 +116,8 @@ pub struct State {
     pub(super) berths: ActorRef<berth::Msg>,
     pub(super) egress: ActorRef<egress::Msg>,
     pub(super) stage: Stage,
+    /// It says nothing more, and `initialize` is still being answered.
+    pub(super) ended: bool,
     pub(super) hello: Option<Hello>,
     /// The agent named in `initialize` (R254).
     pub(super) agent: Option<String>,
@@ -176,6 +180,7 @@ impl Actor for Host {
             berths: args.berths,
             egress,
             stage: Stage::First,
+            ended: false,
             hello: None,
             agent: None,
             capabilities: Object::default(),
@@ -201,6 +206,7 @@ impl Actor for Host {
             Msg::Post(letter) => state.post(letter),
             Msg::Ordered(ordered) => state.ordered(*ordered),
             Msg::FirstDue => state.first_due(),
+            Msg::EofDue => state.lose(Loss::Eof),
             Msg::Close => state.close(),
             Msg::CloseDue => state.me.stop(Some("closed".to_owned())),
         }

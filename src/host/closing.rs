@@ -16,9 +16,16 @@ use crate::{
     wire::{Letter, Loss, RpcError, Word},
 };
 
+/// How long a host that says nothing more may wait for its `initialize`: a script that asks that alone.
+const LAST_ANSWER_MAX: Duration = Duration::from_millis(500);
+
 impl State {
     pub(super) fn read_end(&mut self, end: &End) {
         match end {
+            End::Eof if self.stage == Stage::Initialising => {
+                self.ended = true;
+                self.me.send_after(LAST_ANSWER_MAX, || Msg::EofDue);
+            }
             End::Eof => self.lose(Loss::Eof),
             End::Failed(_) | End::Unwanted => self.lose(Loss::Broken),
             End::Unfinished => {

@@ -1,7 +1,6 @@
 //! Listens on the host socket and supervises the hosts that come (R255, R256).
 
 use std::{
-    io::Write,
     ops::ControlFlow,
     os::unix::net::UnixListener,
     sync::{Arc, RwLock},
@@ -24,7 +23,7 @@ use crate::{
     limits,
     session::Shared,
     socket::{self, Door, Visitor},
-    wire::{Frame, RpcError, credit::Large},
+    wire::{RpcError, credit::Large},
 };
 
 /// What stopping all of them may take.
@@ -194,7 +193,8 @@ async fn listen(
 ) {
     let take = |stream: UnixStream, visitor: Visitor| {
         let Ok(place) = places.clone().try_acquire_owned() else {
-            turn_away(stream, max);
+            let why = format!("{max} hosts are connected: limits.hosts_max"); // R256
+            socket::turn_away(stream, &RpcError::internal(why));
             return ControlFlow::Continue(());
         };
         match me.cast(Message::Arrived(stream, visitor, place)) {
@@ -205,14 +205,5 @@ async fn listen(
     if let Err(error) = socket::receive(socket, door, take).await {
         tracing::error!(%error, "host socket is broken");
         let _ = me.cast(Message::Deaf);
-    }
-}
-
-/// Says which limit is met (R256). One line fits into any new socket.
-fn turn_away(stream: UnixStream, max: usize) {
-    let error = RpcError::internal(format!("{max} hosts are connected: limits.hosts_max"));
-    let line = [Frame::null_error(&error).line().as_ref(), b"\n"].concat();
-    if let Ok(mut stream) = stream.into_std() {
-        let _ = stream.write_all(&line);
     }
 }

@@ -73,8 +73,11 @@ impl State {
             Some(agent) => Ok((name, agent)),
             None => {
                 let known: Vec<&str> = self.config.agent.keys().map(String::as_str).collect();
-                let why = format!("agent `{name}` is not configured; known are: demo {}", known.join(" "));
-                Err(RpcError::invalid_params(why.trim_end().to_owned()))
+                let known = [&["demo"], known.as_slice()].concat().join(" ");
+                Err(RpcError::invalid_params(format!(
+                    "agent `{name}` is not configured; known are: {known}; the configuration is read when the \
+                     daemon starts: after a change, acpvisor stop"
+                )))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Lines for the host: they get this wire's ids and leave through their session's lane (R12, R107).
 
 use super::{
-    actor::{Asked, Carried, State, Warm},
+    actor::{Asked, Carried, Msg, State, Warm},
     inbound::quoted,
     stage::Stage,
 };
@@ -109,6 +109,10 @@ impl State {
     fn initialised(&mut self, ok: bool) {
         if self.stage == Stage::Initialising {
             self.stage = if ok { Stage::Ready } else { Stage::First };
+            if self.ended {
+                // behind the answer, which is about to be written
+                let _ = self.me.cast(Msg::EofDue);
+            }
         }
     }
 

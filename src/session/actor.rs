@@ -31,7 +31,6 @@ use crate::{
     process::{Records, Scratch},
     residency::Slot,
     store,
-    supervisor::Verdict,
     tomb::Tomb,
     wire::{Call, Envelope, Frame, Letter, RpcError, author, credit::Credit, credit::Large, patch::Object},
 };
@@ -98,10 +97,10 @@ impl Order {
 pub enum Report {
     /// An agent said what it is.
     Learnt(u64, Object),
-    /// A program failed.
-    Failed(u64),
-    /// Whether a program may be started again.
-    MayStart(u64, oneshot::Sender<Verdict>),
+    /// A program failed, and how.
+    Failed(u64, String),
+    /// Whether a program may be started again, of an agent of that name; else why not.
+    MayStart(u64, String, oneshot::Sender<Result<(), RpcError>>),
 }
 
 /// What it takes.
@@ -111,8 +110,8 @@ pub enum Msg {
     Post(Letter),
     /// From one of its processes.
     Peer(Generation, peer::Event),
-    /// Whether the process may be started.
-    Start(Verdict),
+    /// Whether the process may be started, else why not.
+    Start(Result<(), RpcError>),
     /// The turn of that number had its time to be cancelled.
     CancelDue(u64),
     /// A warm process had its time to be used.

@@ -15,7 +15,6 @@ use crate::{
     id::{Address, Generation, Token},
     limits::{OPEN_PEER_REQUESTS_MAX, QUEUE_BYTES_MAX},
     peer::{self, Cause, Death},
-    supervisor::Verdict,
     wire::{
         Call, Envelope, Frame, Letter, Method, RpcError, Word, author, credit::Credit, frame::Class,
         patch::Object,
@@ -321,7 +320,8 @@ impl State {
         self.note_unproved(&death);
         tracing::warn!(session = %self.order.id, %death, "peer is gone");
         if death.is_failure() {
-            let _ = self.reports.send_message(super::Report::Failed(self.order.program()));
+            let _ =
+                self.reports.send_message(super::Report::Failed(self.order.program(), death.error().message));
         }
         let live = self.stage == Stage::Live;
         if live {
@@ -344,7 +344,7 @@ impl State {
         if self.is_ending() && self.peer.is_none() {
             self.gone(death);
         } else if std::mem::take(&mut self.start_waits) {
-            let _ = self.me.cast(Msg::Start(Verdict::Restart));
+            let _ = self.me.cast(Msg::Start(Ok(())));
         }
     }
 

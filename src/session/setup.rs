@@ -20,11 +20,11 @@ use crate::{
     config::Home,
     id::Token,
     ingress::Held,
+    limits::{RESTARTS_MAX, RESTARTS_WINDOW_MS},
     peer::{self, Death, Peer, can_load, can_resume},
     process::Scratch,
     residency::Slot,
     store,
-    supervisor::Verdict,
     wire::{Call, Envelope, Frame, Method, RpcError, credit::Credit, frame::Class, patch::Object},
 };
 
@@ -99,22 +99,22 @@ impl State {
     pub(super) fn restart_peer(&mut self) {
         self.enter(Stage::Starting);
         let (ask, answer) = oneshot::channel();
-        let _ = self.reports.send_message(Report::MayStart(self.order.program(), ask));
+        let _ =
+            self.reports.send_message(Report::MayStart(self.order.program(), self.order.name.clone(), ask));
         let me = self.me.clone();
         tokio::spawn(async move {
-            let verdict = answer.await.unwrap_or(Verdict::Leave);
-            let _ = me.cast(Msg::Start(verdict));
+            let stopping = |_| Err(RpcError::internal("the daemon is stopping"));
+            let _ = me.cast(Msg::Start(answer.await.unwrap_or_else(stopping)));
         });
     }
 
-    pub(super) async fn start_allowed(&mut self, verdict: Verdict) -> Result<(), SpawnErr> {
-        match verdict {
+    pub(super) async fn start_allowed(&mut self, allowed: Result<(), RpcError>) -> Result<(), SpawnErr> {
+        match allowed {
             _ if self.is_ending() => {}
             // One process at a time: the old one is gone before the new one starts.
-            Verdict::Restart if !self.leaving.is_empty() => self.start_waits = true,
-            Verdict::Restart => self.start_peer().await?,
-            Verdict::Hold(rest) => self.not_started(&held_back(&self.order.name, rest)),
-            Verdict::Leave => self.not_started(&RpcError::internal("the daemon is stopping")),
+            Ok(()) if !self.leaving.is_empty() => self.start_waits = true,
+            Ok(()) => self.start_peer().await?,
+            Err(error) => self.not_started(&error),
         }
         Ok(())
     }
@@ -453,10 +453,12 @@ fn method_of(how: How) -> Method {
     }
 }
 
-/// What is said of a program that keeps failing (R227).
-pub fn held_back(agent: &str, rest: Duration) -> RpcError {
+/// What is said of a program that keeps failing, and failed like this the last time (R227).
+pub fn held_back(agent: &str, rest: Duration, last: &str) -> RpcError {
     let why = format!(
-        "agent `{agent}` failed too often and is held back for {} s; see its last error in the log",
+        "agent `{agent}` failed {RESTARTS_MAX} times in {} s in this directory and is held back for {} s; \
+         its last error: {last}",
+        RESTARTS_WINDOW_MS / 1_000,
         rest.as_secs().max(1)
     );
     RpcError::internal(why).with(json!({

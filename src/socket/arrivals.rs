@@ -2,12 +2,18 @@
 //!
 //! A machine short of descriptors or memory is waited for: it must not cost the daemon its ears (RES-01).
 
-use std::{future::Future, io, ops::ControlFlow, time::Duration};
+use std::{
+    future::Future,
+    io::{self, Write},
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
 
 use rustix::io::Errno;
 use tokio::net::{UnixListener, UnixStream};
 
-use super::{Door, Visitor};
+use super::{Door, Refusals, Refused, Visitor};
+use crate::wire::{Frame, RpcError};
 
 /// Pause after a connection could not be accepted. Whoever is refused waits in the kernel's backlog meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -30,15 +36,23 @@ pub async fn receive(
     door: Door,
     mut take: impl FnMut(UnixStream, Visitor) -> ControlFlow<()> + Send,
 ) -> io::Result<()> {
-    let mut short = false;
+    let (mut short, mut refusals, started) = (false, Refusals::default(), Instant::now());
     loop {
         match socket.accept().await {
             Ok(stream) => {
                 short = false;
-                match door(&stream) {
-                    Ok(visitor) if take(stream, visitor).is_break() => return Ok(()),
-                    Ok(_) => {}
-                    Err(refused) => tracing::warn!(%refused, "connection refused"),
+                let visitor = match door(&stream) {
+                    Ok(visitor) => visitor,
+                    Err(refused) => {
+                        if let Some(count) = refusals.count(started.elapsed()) {
+                            tracing::warn!(%refused, count, "connection refused");
+                        }
+                        explain(stream, &refused);
+                        continue;
+                    }
+                };
+                if take(stream, visitor).is_break() {
+                    return Ok(());
                 }
             }
             Err(error) if passes(&error) => {
@@ -50,6 +64,21 @@ pub async fn receive(
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Whoever is ours is told why. Strangers hear nothing.
+fn explain(stream: UnixStream, refused: &Refused) {
+    if matches!(refused, Refused::Nested { .. }) {
+        turn_away(stream, &RpcError::internal(format!("failed to {refused}")));
+    }
+}
+
+/// Says why, under no id, and closes the connection. One line fits into any new socket.
+pub fn turn_away(stream: UnixStream, why: &RpcError) {
+    let line = [Frame::null_error(why).line().as_ref(), b"\n"].concat();
+    if let Ok(mut stream) = stream.into_std() {
+        let _ = stream.write_all(&line);
     }
 }
 
@@ -111,5 +140,23 @@ mod tests {
         };
         receive(script, Arc::new(super::super::admit), take).await.unwrap();
         assert_eq!(calls, 1);
+    }
+    /// R255: our own process hears why it is refused; a stranger hears nothing.
+    #[tokio::test]
+    async fn only_who_is_ours_hears_why_it_is_refused() {
+        let refusals: [(fn() -> Refused, bool); 2] = [
+            (|| Refused::Nested { pid: 7 }, true),
+            (|| Refused::Foreign { uid: 1, pid: None, own: 0 }, false),
+        ];
+        for (refused, told) in refusals {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let door: Door = Arc::new(move |_| Err(refused()));
+            let script = Script(vec![Ok(ours), failure(Errno::BADF)]);
+            receive(script, door, |_, _| unreachable!()).await.unwrap_err();
+            let mut line = String::new();
+            tokio::io::AsyncReadExt::read_to_string(&mut theirs, &mut line).await.unwrap();
+            assert_eq!(line.ends_with("}\n") && line.contains("nested = true"), told, "{line}");
+            assert_eq!(line.is_empty(), !told, "{line}");
+        }
     }
 }

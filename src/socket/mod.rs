@@ -8,13 +8,15 @@ mod claim;
 mod endpoint;
 mod lock;
 mod private;
+mod refusals;
 mod visitor;
 
 #[cfg(test)]
 mod tests;
 
-pub use arrivals::{Accept, receive};
+pub use arrivals::{Accept, receive, turn_away};
 pub use claim::{Claim, ClaimError, OWNED_EXIT_CODE, Tenure, claim};
+pub use refusals::Refusals;
 pub use visitor::{Door, Refused, Visitor, admit};
 
 /// Makes everything this process creates its user's alone. Call before any thread starts: it holds for all of them.

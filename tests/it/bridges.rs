@@ -242,3 +242,39 @@ fn a_bridge_finds_its_way_past_a_stale_socket() {
     works_over_a_new_bridge(&sandbox);
     sandbox.claim(daemon_of(&sandbox));
 }
+
+/// R252: a script that asks one thing and ends its stdin gets its answer, and junk gets its error.
+#[test]
+fn what_was_asked_before_the_end_of_stdin_is_answered() {
+    let mut sandbox = fresh();
+    sandbox.start();
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
+    let output = sandbox.output(&["acp"], &format!("{request}\n"));
+    let answer = line::parse(&output.stdout).unwrap();
+    assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(1), &json!(1)));
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+    let output = sandbox.output(&["acp"], "junk\n");
+    let answer = line::parse(&output.stdout).unwrap();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32700)));
+    sandbox.wait_empty();
+}
+
+/// R256: an editor that is turned away reads why in the answer to its first request.
+#[test]
+fn an_editor_that_is_turned_away_reads_why() {
+    let mut sandbox = fresh();
+    sandbox.set("limits", "hosts_max = 1");
+    sandbox.start();
+    let mut first = Host::direct(&sandbox);
+    first.initialize(json!({}));
+    let mut second = Host::bridge(&sandbox, "d");
+    let id = second.request_initialize(json!({}));
+    let answer = second.answer_within(&id, PATIENCE);
+    let said = answer["error"]["message"].as_str().unwrap();
+    assert!(said.contains("limits.hosts_max"), "{answer}");
+    assert_eq!(second.wait_exit(PATIENCE).code(), Some(1));
+    let told = second.stderr();
+    assert!(told.contains("closed the connection") && told.contains("limits.hosts_max"), "{told}");
+    let output = sandbox.output(&["run", "hello"], "");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("limits.hosts_max"), "{output:?}");
+}

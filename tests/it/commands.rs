@@ -251,6 +251,48 @@ fn a_wrong_configuration_is_named() {
     assert!(sandbox.survivors().is_empty());
 }
 
+/// R266: the daemon that runs has read its configuration: a file that is being edited fails nobody, and another file
+/// than the daemon's is told.
+#[test]
+fn a_daemon_that_runs_needs_no_configuration_of_its_clients() {
+    let sandbox = demo();
+    let other = sandbox.path("other.toml");
+    fs::write(&other, "").unwrap();
+    let named = ["--config", other.to_str().unwrap()];
+    let file = sandbox.path("config/acpvisor/config.toml");
+    for args in [&["status"][..], &["run", "echo fine"]] {
+        let output = sandbox.output(&[&named, args].concat(), "");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!([&file, &other].iter().all(|file| said.contains(file.to_str().unwrap())), "{said}");
+        assert_eq!(stderr(&sandbox.output(args, "")), "");
+    }
+    let output = sandbox.output(&["run", "--agent", "nobody", "hello"], "");
+    assert!(stderr(&output).contains("acpvisor stop"), "{output:?}");
+    fs::write(&file, "half = ").unwrap();
+    let output = sandbox.output(&["run", "echo fine"], "");
+    assert_eq!((output.status.code(), stdout(&output).trim_end()), (Some(0), "fine"), "{output:?}");
+    assert!(stderr(&output).contains(file.to_str().unwrap()), "{output:?}");
+    assert_eq!(stderr(&sandbox.output(&["acp"], "")), "");
+}
+
+/// R57: a daemon that owns the state and listens elsewhere is named at once, with its pid.
+#[test]
+fn a_daemon_that_listens_elsewhere_is_named() {
+    let mut sandbox = demo();
+    let elsewhere = sandbox.cwd("elsewhere");
+    sandbox.env("ACPVISOR_RUNTIME_DIR", &elsewhere);
+    let began = std::time::Instant::now();
+    let output = sandbox.output(&["run", "hello"], "");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let state = sandbox.path("state/acpvisor");
+    for fact in [&sandbox.pid().to_string(), &elsewhere, state.to_str().unwrap()] {
+        assert!(said.contains(fact), "{said}");
+    }
+    assert!(began.elapsed() < std::time::Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
 /// CFG-01: an empty file and none at all are the defaults; a file that cannot be read is an error.
 #[test]
 fn no_configuration_is_the_defaults() {

@@ -131,10 +131,12 @@ fn an_agent_cannot_reach_its_own_daemon() {
         let said = sandbox.path("said");
         let script = format!(
             r#""$0" status >>{0} 2>&1; echo "status $?" >>{0}
+               "$0" stop >>{0} 2>&1; echo "stop $?" >>{0}
                (setsid "$0" run --no-start --agent demo 'echo nested' >>{0} 2>&1; echo "run $?" >>{0})
                exec "$0" demo-agent --puppet "$1""#,
             said.display()
         );
+        let script = if nested { script.replace(r#""$0" stop"#, "true") } else { script };
         sandbox.wrap("p", &script);
         sandbox.set("", &format!("nested = {nested}"));
         sandbox.start();
@@ -149,6 +151,7 @@ fn an_agent_cannot_reach_its_own_daemon() {
         if !nested {
             sandbox.wait_logged("connection refused", 2);
             assert!(sandbox.log().contains("nested = true"), "the log says what allows it");
+            assert_eq!(text.matches("nested = true").count(), 3, "each verb says it: {text}");
         }
         drop(puppets);
     }

@@ -461,6 +461,20 @@ fn initialize_can_be_late_or_never_answered() {
 }
 
 #[test]
+fn its_words_are_listed_where_people_look() {
+    let help = Command::new(ACPVISOR).args(["demo-agent", "--help"]).output().unwrap();
+    assert_eq!((help.status.code(), help.stderr.len()), (Some(0), 0), "{help:?}");
+    let help = String::from_utf8(help.stdout).unwrap();
+    let manual = include_str!("../../README.md");
+    let commands = help.lines().skip_while(|line| !line.starts_with("A prompt")).skip(1);
+    let words: Vec<&str> = commands.filter_map(|line| line.strip_prefix("  ")?.split("  ").next()).collect();
+    assert!(words.len() > 15 && words.contains(&"help"), "{help}");
+    for word in words {
+        assert!(manual.contains(&format!("| `{}` |", word.trim())), "README.md does not list `{word}`");
+    }
+}
+
+#[test]
 fn wrong_arguments_are_named() {
     let output = Command::new(ACPVISOR).args(["demo-agent", "--nmae", "x"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -28,10 +28,12 @@ fn with_a_brood() -> Scene {
 /// R209, R210: a daemon that is told to stop leaves nothing running, in time.
 #[test]
 fn nothing_survives_a_stop() {
-    let mut scene = with_a_brood();
-    scene.sandbox.signal(Signal::TERM);
-    assert_eq!(scene.sandbox.wait_exit(Duration::from_millis(5_500)).code(), Some(0));
-    wait_until("nothing is left", Duration::from_secs(1), || scene.sandbox.survivors().is_empty());
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut scene = with_a_brood();
+        scene.sandbox.signal(signal);
+        assert_eq!(scene.sandbox.wait_exit(Duration::from_millis(5_500)).code(), Some(0), "{signal:?}");
+        wait_until("nothing is left", Duration::from_secs(1), || scene.sandbox.survivors().is_empty());
+    }
 }
 
 /// R210: nor does one that is killed.

@@ -54,6 +54,12 @@ fn orders_reach_the_session_they_name() {
     peer.expect("session/cancel");
     peer.reply(&prompt, json!({"stopReason": "cancelled"}));
     assert_eq!(scene.host.stop_reason(&id), "cancelled");
+    for short in ["", &session[..3]] {
+        for verb in ["cancel", "close"] {
+            let refused = typed(&scene.sandbox, &[verb, short]);
+            assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(2), true), "{refused:?}");
+        }
+    }
     assert_eq!(shown(&scene.sandbox, &["close", &session]), format!("closed {session}\n"));
     assert!(!shown(&scene.sandbox, &["ls"]).contains(&session));
     assert!(!process::alive(peer.pid()));

@@ -440,6 +440,7 @@ fn a_program_that_never_starts_is_held_back() {
         let error = host.error(&id);
         let told = if n < 3 { "no luck" } else { "held back for" };
         assert!(message(&error).contains(told), "{n}: {error}");
+        assert!(message(&error).contains("no luck"), "its last error is told as well: {error}");
         assert_eq!(error["data"]["retryAfterMs"].is_u64(), n >= 3, "{error}");
     }
     assert_eq!(fs::read_to_string(&tried).unwrap(), "x\n".repeat(3));

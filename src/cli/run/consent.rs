@@ -73,6 +73,18 @@ impl Question {
         format!("{}: {subject}", self.call.kind)
     }
 
+    /// What a person is asked: the matter, and the title when it says something else.
+    pub fn asked(&self) -> String {
+        let title: &str = &self.call.title;
+        let repeats = |subject: &str| {
+            title.strip_suffix(subject).is_some_and(|rest| !rest.ends_with(char::is_alphanumeric))
+        };
+        match self.call.subject.as_deref() {
+            Some(subject) if !title.is_empty() && !repeats(subject) => format!("{} ({title})", self.matter()),
+            _ => self.matter(),
+        }
+    }
+
     /// Why an event says it was refused: the seam first, since the matter may be long (R97).
     pub fn refusal(&self) -> String {
         cut(&format!(
@@ -135,6 +147,20 @@ mod tests {
 
     fn selected_of(id: &str) -> Value {
         json!({ "outcome": { "outcome": "selected", "optionId": id } })
+    }
+
+    #[test]
+    fn a_question_says_nothing_twice() {
+        let asked = |title: &str, subject: Option<&str>| {
+            let call = Call { kind: "edit".into(), title: title.into(), subject: subject.map(Into::into) };
+            Question { call, ..question(&[]) }.asked()
+        };
+        assert_eq!(asked("Edit /w/a", Some("/w/a")), "edit: /w/a");
+        assert_eq!(asked("List tools", Some("ls")), "edit: ls (List tools)");
+        assert_eq!(asked("/w/a", Some("/w/a")), "edit: /w/a");
+        assert_eq!(asked("", Some("/w/a")), "edit: /w/a");
+        assert_eq!(asked("Mend it", Some("/w/a")), "edit: /w/a (Mend it)");
+        assert_eq!(asked("Mend it", None), "edit: Mend it");
     }
 
     #[test]

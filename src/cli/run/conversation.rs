@@ -76,6 +76,7 @@ pub(super) struct Conversation {
     open: u64,
     outbox: Vec<String>,
     initialize: Option<Box<RawValue>>,
+    agent: Option<String>,
     session: Option<Session>,
     questions: VecDeque<Question>,
     watch: Watch,
@@ -99,6 +100,7 @@ impl Conversation {
             open: 0,
             outbox: Vec::new(),
             initialize: None,
+            agent: None,
             session: None,
             questions: VecDeque::new(),
             patience: None,
@@ -118,6 +120,11 @@ impl Conversation {
     /// The session, once it is there.
     pub fn session(&self) -> Option<&str> {
         self.session.as_ref().map(|session| session.id.as_str())
+    }
+
+    /// What the agent calls itself.
+    pub fn agent(&self) -> String {
+        self.agent.clone().unwrap_or_else(|| "The agent".to_owned())
     }
 
     /// The question that somebody has to answer.
@@ -148,7 +155,14 @@ impl Conversation {
             Class::Response { ok } if frame.id_number() == Some(self.open) => {
                 return self.answer(ok, frame, now, sink);
             }
-            Class::Response { .. } | Class::Unrecognised => self.stray(frame, sink),
+            Class::Response { .. } | Class::Unrecognised => {
+                // under no id, and no session is there: it is about the connection
+                if let (None, Some(error), Some(b"null")) = (&self.session, frame.member("error"), frame.id())
+                {
+                    return Err(set_up("the connection", error));
+                }
+                self.stray(frame, sink);
+            }
         }
         Ok(())
     }
@@ -285,6 +299,9 @@ impl Conversation {
     }
 
     fn initialized(&mut self, answer: &RawValue) {
+        let said: Value = serde_json::from_str(answer.get()).unwrap_or_default();
+        let name = |key: &str| said["agentInfo"][key].as_str().filter(|name| !name.is_empty());
+        self.agent = name("title").or(name("name")).map(|name| format!("The agent `{name}`"));
         self.initialize = Some(answer.to_owned());
         self.stage = Stage::Creating;
         let params = json!({ "cwd": self.task.cwd, "mcpServers": [] });

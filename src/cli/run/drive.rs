@@ -38,7 +38,7 @@ pub(super) async fn drive<O: io::Write, E: io::Write>(
     began: impl Fn(&str),
 ) -> Result<Outcome, RunError> {
     let start = Instant::now();
-    let mut wire = Wire { stream, splitter: Splitter::new(CEILING), ended: false };
+    let mut wire = Wire { stream, splitter: Splitter::new(CEILING), deaf: false, ended: false };
     let mut terminal = Terminal::default();
     let (mut announced, mut unwritten) = (false, None);
     loop {
@@ -54,11 +54,8 @@ pub(super) async fn drive<O: io::Write, E: io::Write>(
             began(session);
             announced = true;
         }
-        if wire.send(conversation.take_outbox()).await.is_err() {
-            lost(&mut conversation)?;
-            continue;
-        }
-        terminal.show(conversation.question());
+        wire.send(conversation.take_outbox()).await;
+        terminal.show(conversation.question(), &conversation.agent());
         let due = conversation.deadline().map(|at| (start + at).into());
         tokio::select! {
             line = wire.next() => match line {
@@ -69,7 +66,10 @@ pub(super) async fn drive<O: io::Write, E: io::Write>(
                 Ok(Some(Line::Overlong(line))) => return Err(RunError::Overlong { length: line.length }),
                 Ok(None) | Err(_) => lost(&mut conversation)?,
             },
-            Some(()) = interrupts.recv() => conversation.abort(Abort::Interrupted, start.elapsed()),
+            Some(()) = interrupts.recv() => {
+                screen.complain("cancelling; Ctrl-C again kills");
+                conversation.abort(Abort::Interrupted, start.elapsed());
+            }
             typed = answer(&mut terminal, &conversation) => match typed {
                 Typed::Choice(choice) => conversation.choose(Some(&choice), start.elapsed()),
                 Typed::Nothing => conversation.choose(None, start.elapsed()),
@@ -100,15 +100,16 @@ async fn wait_until(due: Option<tokio::time::Instant>) {
 struct Wire {
     stream: UnixStream,
     splitter: Splitter,
+    /// It takes nothing more; what it said before may still be there to read.
+    deaf: bool,
     ended: bool,
 }
 
 impl Wire {
-    async fn send(&mut self, lines: Vec<String>) -> io::Result<()> {
+    async fn send(&mut self, lines: Vec<String>) {
         for line in lines {
-            self.stream.write_all(line.as_bytes()).await?;
+            self.deaf = self.deaf || self.stream.write_all(line.as_bytes()).await.is_err();
         }
-        Ok(())
     }
 
     /// The next line; none at the end of the connection. Cancel safe: what was read stays in the splitter.

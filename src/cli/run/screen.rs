@@ -38,6 +38,8 @@ pub(super) struct Screen<O, E> {
     writable: bool,
     section: Section,
     at_line_start: bool,
+    /// As it was shown the last time.
+    plan: Vec<(char, String)>,
 }
 
 /// What the last piece belonged to.
@@ -61,6 +63,7 @@ impl<O: Write, E: Write> Screen<O, E> {
             writable: true,
             section: Section::Start,
             at_line_start: true,
+            plan: Vec::new(),
         }
     }
 
@@ -103,7 +106,7 @@ impl<O: Write, E: Write> Screen<O, E> {
             Event::ToolResult { tool, status, summary, .. } => self.tool_result(tool, status, summary),
             Event::Transcript { raw, .. } => match aside(raw) {
                 Some(Aside::Thought(text)) => self.piece(Section::Thought, &text, false),
-                Some(Aside::Plan(entries)) => self.plan(&entries),
+                Some(Aside::Plan(entries)) => self.plan(entries),
                 Some(Aside::Notice(text)) => self.line("notice", &one_line(&text)),
                 None => {}
             },
@@ -141,10 +144,16 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.section = Section::Line;
     }
 
-    fn plan(&mut self, entries: &[(char, String)]) {
+    /// Agents send the whole plan each time: only what changed in it is news.
+    fn plan(&mut self, entries: Vec<(char, String)>) {
+        let news: Vec<_> = entries.iter().filter(|entry| !self.plan.contains(entry)).cloned().collect();
+        self.plan = entries;
+        if news.is_empty() {
+            return;
+        }
         self.line("plan", "");
-        for (mark, content) in entries {
-            self.put(&format!("  [{mark}] {}\n", one_line(content)));
+        for (mark, content) in news {
+            self.put(&format!("  [{mark}] {}\n", one_line(&content)));
         }
     }
 

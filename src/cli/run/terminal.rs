@@ -34,7 +34,7 @@ pub(super) struct Terminal {
 
 impl Terminal {
     /// Puts the question, unless it stands there already.
-    pub fn show(&mut self, question: Option<&Question>) {
+    pub fn show(&mut self, question: Option<&Question>, agent: &str) {
         let id = question.map(|question| &question.id);
         if self.shown.as_ref() == id {
             return;
@@ -43,7 +43,7 @@ impl Terminal {
         if let Some(question) = question {
             let lines = self.lines.get_or_insert_with(read_stdin);
             while lines.try_recv().is_ok() {}
-            put(question);
+            put(&format!("\n{} asks to do this: {}", one_line(agent), one_line(&question.asked())), question);
         }
     }
 
@@ -53,7 +53,7 @@ impl Terminal {
         while let Some(Some(line)) = lines.recv().await {
             match question.choice(&line) {
                 Some(choice) => return Typed::Choice(choice.clone()),
-                None => put(question),
+                None => put(&format!("{:?} is not an option", line.trim()), question),
             }
         }
         // the cursor still stands behind the question
@@ -62,12 +62,8 @@ impl Terminal {
     }
 }
 
-fn put(question: &Question) {
-    let mut text = format!("\nThe agent asks to do this: {}\n", one_line(&question.matter()));
-    let title = one_line(&question.call.title);
-    if question.call.subject.is_some() && !title.is_empty() {
-        text.push_str(&format!("  ({title})\n"));
-    }
+fn put(headline: &str, question: &Question) {
+    let mut text = format!("{headline}\n");
     for (index, choice) in question.choices.iter().enumerate() {
         let name = if choice.name.is_empty() { &choice.option_id } else { &choice.name };
         text.push_str(&format!("  {}) {}\n", index + 1, one_line(name)));

@@ -147,6 +147,12 @@ fn a_good_turn(daemon: &mut Daemon) {
         { "content": "look", "priority": "high", "status": "completed" },
         { "content": "act", "priority": "high", "status": "pending" },
     ]}));
+    for _ in 0..2 {
+        daemon.updates(&json!({ "sessionUpdate": "plan", "entries": [
+            { "content": "look", "priority": "high", "status": "completed" },
+            { "content": "act", "priority": "high", "status": "in_progress" },
+        ]}));
+    }
     daemon.updates(
         &json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Read\nit", "kind": "read" }),
     );
@@ -179,6 +185,8 @@ fn text_shows_the_run_to_people() {
 [plan]
   [x] look
   [ ] act
+[plan]
+  [>] act
 [read] Read it
 [read] completed: Read it
 Hello, world
@@ -199,13 +207,13 @@ fn events_show_every_frame() {
     let ran = run(Format::Events, a_good_turn);
     let events = ran.events();
     let types: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-    let kept = ["transcript"; 3];
+    let kept = ["transcript"; 5];
     let rest = ["tool_use", "tool_result", "text", "text", "result", "outcome"];
     assert_eq!(types, [&["init"][..], &kept, &rest].concat());
     assert_eq!((&events[0]["session_id"], &events[0]["peer_session_id"]), (&json!("s1"), &Value::Null));
     assert_eq!(events[0]["raw"]["initialize"], json!({ "protocolVersion": 1 }));
-    assert_eq!((&events[8]["text"], &events[8]["is_error"]), (&json!("Hello, world"), &json!(false)));
-    assert_eq!((&events[9]["outcome"], &events[9]["exit_code"]), (&json!("pass"), &json!(0)));
+    assert_eq!((&events[10]["text"], &events[10]["is_error"]), (&json!("Hello, world"), &json!(false)));
+    assert_eq!((&events[11]["outcome"], &events[11]["exit_code"]), (&json!("pass"), &json!(0)));
 }
 
 /// R288, R97: what nobody can be asked is refused, said, counted, and never exit code 0.
@@ -275,6 +283,7 @@ fn an_interrupt_cancels_the_turn() {
         daemon.ends(&prompt, "cancelled");
     });
     assert_eq!((ran.code(), &*ran.out), (130, "begun, late\n"));
+    assert!(ran.err.starts_with("acpvisor: cancelling; Ctrl-C again kills\n"), "{}", ran.err);
 }
 
 /// R219: what came before the daemon went away is shown, and the run has failed.

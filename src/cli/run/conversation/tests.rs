@@ -75,6 +75,18 @@ fn silence_counts_only_while_nothing_is_open() {
     assert_eq!(run.0.outcome(), Some(&stalled));
 }
 
+/// R255: what the daemon says under no id before there is a session is why there will be none.
+#[test]
+fn a_refused_connection_says_why() {
+    let task =
+        Task { cwd: "/w".to_owned(), prompt: "p".to_owned(), attended: false, budget: Budget::default() };
+    let line = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"64 hosts are connected"}}"#;
+    let frame = Frame::parse(line.to_vec().into()).unwrap();
+    let error = Conversation::new(task).frame(&frame, S, &mut Deaf).unwrap_err();
+    let told = "open a session: the connection was refused: 64 hosts are connected (-32603)";
+    assert_eq!(error.to_string(), told);
+}
+
 /// R225: the wall limit counts from the start, also while the session is still being opened.
 #[test]
 fn the_wall_limit_ends_a_set_up_as_well() {
@@ -103,6 +115,20 @@ fn one_message_too_many_ends_the_run() {
     run.hears(1, &json!({ "id": 4, "result": {} }));
     let outcome = run.0.outcome().unwrap();
     assert_eq!((outcome.abort, outcome.exit_code()), (Some(Abort::Turns), 4));
+}
+
+/// R260, R288: what a person refuses is answered, and does not change how the run ended.
+#[test]
+fn a_persons_no_is_an_answer_like_any_other() {
+    let mut run = Timed::new(true, Budget::default());
+    run.asks(0, 7);
+    run.0.choose(None, S);
+    let content = json!({ "type": "text", "text": "then not" });
+    run.updates(1, &json!({ "sessionUpdate": "agent_message_chunk", "content": content }));
+    run.hears(1, &json!({ "id": 3, "result": { "stopReason": "end_turn" } }));
+    run.hears(1, &json!({ "id": 4, "result": {} }));
+    assert_eq!(run.0.outcome().unwrap().exit_code(), 0);
+    assert_eq!(run.0.agent(), "The agent");
 }
 
 /// R261: a person's answer is passed on; an interrupt or a withdrawal answers what stands open.
