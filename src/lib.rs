@@ -48,7 +48,7 @@
 //!
 //! | floor | rooms | imports |
 //! |---|---|---|
-//! | 0 | id, limits | nothing of the house |
+//! | 0 | id, limits, mailbox | nothing of the house |
 //! | 1 | wire, config, supervisor, log, event, tomb, fault -> hello | floor 0 |
 //! | 2 | ingress, process, directory, socket | 0, 1 |
 //! | 3 | egress, residency, store -> peer -> session -> berth -> host, control | 0 to 2, and what is left of it |
@@ -181,6 +181,7 @@ pub mod id;
 pub mod ingress;
 pub mod limits;
 pub mod log;
+mod mailbox;
 pub mod peer;
 pub mod process;
 pub mod residency;

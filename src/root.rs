@@ -21,6 +21,7 @@ use crate::{
     host,
     id::Address,
     limits::{LARGE_POOL_BYTES, STOP_MS_MAX},
+    mailbox::carries,
     process::{self, Records},
     residency::Residency,
     session::Shared,
@@ -262,15 +263,4 @@ fn door(nested: bool) -> Door {
     })
 }
 
-impl From<Letter> for Msg {
-    fn from(letter: Letter) -> Self {
-        Self::Post(letter)
-    }
-}
-
-impl TryFrom<Msg> for Letter {
-    type Error = ();
-    fn try_from(msg: Msg) -> Result<Self, ()> {
-        if let Msg::Post(letter) = msg { Ok(letter) } else { Err(()) }
-    }
-}
+carries!(Msg: Letter => Post);

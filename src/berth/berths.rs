@@ -13,6 +13,7 @@ use super::{
 use crate::{
     directory::{Card, Listing},
     id::{Address, SessionId},
+    mailbox::carries,
     residency,
     session::{self, Ending, Order, Reason, Report, Shared},
     supervisor::{Intensity, Verdict},
@@ -277,18 +278,4 @@ impl State {
     }
 }
 
-macro_rules! carries {
-    ($($type:ty => $variant:ident),*) => {$(
-        impl From<$type> for Msg {
-            fn from(inner: $type) -> Self { Self::$variant(inner) }
-        }
-        impl TryFrom<Msg> for $type {
-            type Error = ();
-            fn try_from(msg: Msg) -> Result<Self, ()> {
-                if let Msg::$variant(inner) = msg { Ok(inner) } else { Err(()) }
-            }
-        }
-    )*};
-}
-
-carries!(Report => Report, Idle => Idle, Letter => Post);
+carries!(Msg: Report => Report, Idle => Idle, Letter => Post);

@@ -20,6 +20,7 @@ use crate::{
     id::{Address, ConnectionId, SessionId, Token},
     ingress::{Batch, End, Held, Ingress, Reading},
     limits,
+    mailbox::carries,
     session::Shared,
     wire::{
         Frame, Letter, Loss, Method,
@@ -231,18 +232,4 @@ async fn read<S: crate::ingress::Source>(ingress: Ingress<S>, me: ActorRef<Msg>)
     let _ = me.cast(Msg::ReadEnd(end));
 }
 
-macro_rules! carries {
-    ($($type:ty => $variant:ident),*) => {$(
-        impl From<$type> for Msg {
-            fn from(inner: $type) -> Self { Self::$variant(inner) }
-        }
-        impl TryFrom<Msg> for $type {
-            type Error = ();
-            fn try_from(msg: Msg) -> Result<Self, ()> {
-                if let Msg::$variant(inner) = msg { Ok(inner) } else { Err(()) }
-            }
-        }
-    )*};
-}
-
-carries!(Letter => Post, egress::Event => Egress);
+carries!(Msg: Letter => Post, egress::Event => Egress);

@@ -17,6 +17,7 @@ use crate::{
     egress::{self, Admission, Parcel},
     id::{Generation, SessionId, Token},
     ingress::{Batch, End, Held, Input, Reading},
+    mailbox::carries,
     process::{Exit, Process, Records, Scratch, SpawnError, Spawned, Tail},
     wire::{
         Call, Envelope, Frame,
@@ -322,15 +323,4 @@ impl State {
     }
 }
 
-impl From<egress::Event> for Msg {
-    fn from(event: egress::Event) -> Self {
-        Self::Egress(event)
-    }
-}
-
-impl TryFrom<Msg> for egress::Event {
-    type Error = ();
-    fn try_from(msg: Msg) -> Result<Self, ()> {
-        if let Msg::Egress(event) = msg { Ok(event) } else { Err(()) }
-    }
-}
+carries!(Msg: egress::Event => Egress);

@@ -27,6 +27,7 @@ use crate::{
     directory::{Card, Directory, Listing},
     id::{Address, Generation, SessionId, Token},
     ingress::{FreeTime, Held},
+    mailbox::carries,
     peer,
     process::{Records, Scratch},
     residency::Slot,
@@ -408,18 +409,7 @@ impl State {
     }
 }
 
-impl From<Letter> for Msg {
-    fn from(letter: Letter) -> Self {
-        Self::Post(letter)
-    }
-}
-
-impl TryFrom<Msg> for Letter {
-    type Error = ();
-    fn try_from(msg: Msg) -> Result<Self, ()> {
-        if let Msg::Post(letter) = msg { Ok(letter) } else { Err(()) }
-    }
-}
+carries!(Msg: Letter => Post);
 
 impl From<(Generation, peer::Event)> for Msg {
     fn from((generation, event): (Generation, peer::Event)) -> Self {

@@ -9,7 +9,7 @@ use crate::source::{ROOT, Source, below_root, files};
 /// The floors, lowest first; on a floor the columns from left to right, in a column rooms that stand side by side.
 /// A room imports what is below it and what is left of it.
 const FLOORS: &[&[&[&str]]] = &[
-    &[&["id", "limits"]],
+    &[&["id", "limits", "mailbox"]],
     &[&["wire", "config", "supervisor", "log", "event", "tomb", "fault"], &["hello"]],
     &[&["ingress", "process", "directory", "socket"]],
     &[&["egress", "residency", "store"], &["peer"], &["session"], &["berth"], &["host", "control"]],
