@@ -19,8 +19,8 @@ use crate::limits::{STDERR_SHOWN_CHARS, STDERR_TAIL_BYTES};
 /// Stands at the end of a tail whose beginning is gone (R236).
 pub const TRUNCATION_MARK: &str = "\n[earlier output of stderr was dropped]";
 
-/// Taken with one read.
-const READ_BYTES: usize = 32 << 10;
+/// Taken with one read. Every session holds that much while its agent is silent.
+const READ_BYTES: usize = 4 << 10;
 
 /// The newest of one stderr. Cheap to clone; the reading ends with the last clone, or with the stream.
 #[derive(Debug, Clone)]
