@@ -96,22 +96,28 @@ pub fn run(config: Config, paths: Paths, foreground: bool) -> Result<(), DaemonE
         started,
         stop,
     };
-    let end = runtime.block_on(live(arguments, wanted));
+    let end = runtime.block_on(live(arguments, wanted, foreground));
     runtime.shutdown_timeout(Duration::from_millis(200));
     drop(claim.tenure);
     end
 }
 
-async fn live(arguments: root::Arguments, wanted: watch::Receiver<bool>) -> Result<(), DaemonError> {
+async fn live(
+    arguments: root::Arguments,
+    wanted: watch::Receiver<bool>,
+    foreground: bool,
+) -> Result<(), DaemonError> {
     let signals = Signals::new()?;
     let tree = |e: &dyn std::fmt::Display| DaemonError::Tree(e.to_string());
     let (root, ended) = Actor::spawn(None, Root, arguments).await.map_err(|e| tree(&e))?;
     tracing::info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "daemon ready");
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    if !foreground {
+        let_go_of_stderr();
+    }
     tokio::spawn(signals.watch(root));
     tokio::spawn(insist(wanted.clone()));
     let _ = ended.await;
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     if *wanted.borrow() {
         tracing::info!("daemon stopped");
         return Ok(());
@@ -120,9 +126,18 @@ async fn live(arguments: root::Arguments, wanted: watch::Receiver<bool>) -> Resu
     Err(DaemonError::Broken)
 }
 
+/// Whoever started a daemon in the background heard by now whether it runs; what anything prints from here on must not
+/// pile up where they listened.
+fn let_go_of_stderr() {
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stderr(null);
+    }
+}
+
 /// Sees to it that an end that was ordered comes (R209).
 async fn insist(mut stop: watch::Receiver<bool>) {
     if stop.wait_for(|wanted| *wanted).await.is_ok() {
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         // A thread, because a runtime that hangs would not run a timer.
         std::thread::spawn(|| {
             std::thread::sleep(Duration::from_millis(STOP_HARD_MS_MAX));
