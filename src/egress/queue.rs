@@ -36,6 +36,12 @@ impl Parcel {
     }
 }
 
+impl Parcel {
+    fn unlent(&self) -> usize {
+        if self.credit.is_none() { self.amount.bytes } else { 0 }
+    }
+}
+
 /// Whether a parcel may be turned away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
@@ -66,7 +72,8 @@ pub struct Queue {
     lanes: HashMap<Lane, Waiting>,
     /// Lanes that have something to write, in turn.
     turn: VecDeque<Lane>,
-    writing: Vec<(Lane, Amount)>,
+    /// Lane, amount, and what of it nobody was lent for.
+    writing: Vec<(Lane, Amount, usize)>,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +81,8 @@ struct Waiting {
     parcels: VecDeque<Parcel>,
     /// Waiting and being written.
     pending: Amount,
+    /// Those of these bytes that nobody was lent for.
+    unlent: usize,
 }
 
 impl Queue {
@@ -88,15 +97,19 @@ impl Queue {
         let waiting = self.lanes.entry(lane).or_default();
         let items = waiting.pending.items + parcel.amount.items;
         let bytes = waiting.pending.bytes + parcel.amount.bytes;
+        let unlent = waiting.unlent + parcel.unlent();
         let alone = waiting.pending == Amount::default();
         // Whoever takes nothing while so much waits takes nothing at all: memory is bounded, whatever is owed.
         if waiting.pending.items >= QUEUE_ITEMS_LAST {
             return Wait::Deaf;
         }
-        if admission != Admission::Always && !alone && (items > limit.items || bytes > limit.bytes) {
+        // A large line is bounded by its credit: what the daemon adds must fit beside it (R111).
+        let counted = if admission == Admission::Limited { unlent } else { bytes };
+        if admission != Admission::Always && !alone && (items > limit.items || counted > limit.bytes) {
             return Wait::Full;
         }
         waiting.pending = Amount { items, bytes };
+        waiting.unlent = unlent;
         if waiting.parcels.is_empty() {
             self.turn.push_back(lane);
         }
@@ -122,7 +135,7 @@ impl Queue {
                 self.turn.push_back(lane);
             }
             bytes += parcel.amount.bytes;
-            self.writing.push((lane, parcel.amount));
+            self.writing.push((lane, parcel.amount, parcel.unlent()));
             write.push(parcel);
         }
         write
@@ -130,10 +143,11 @@ impl Queue {
 
     /// The write under way is done.
     pub fn written(&mut self) {
-        for (lane, amount) in self.writing.drain(..) {
+        for (lane, amount, unlent) in self.writing.drain(..) {
             let Some(waiting) = self.lanes.get_mut(&lane) else { continue };
             waiting.pending.items -= amount.items;
             waiting.pending.bytes -= amount.bytes;
+            waiting.unlent -= unlent;
             if waiting.pending == Amount::default() {
                 self.lanes.remove(&lane);
             }

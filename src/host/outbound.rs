@@ -39,11 +39,15 @@ impl State {
         let session = quoted(id);
         // Only what nobody can slow may be turned away: notices of the daemon (R108).
         let notices = credit.is_none() && envelopes.iter().all(|e| e.call == Call::Notification);
+        // Taken first: an answer that makes the host forget the session still leaves behind all that was said (R116).
+        let lane = self.lane(id);
         for envelope in envelopes {
             self.line(id, session.as_bytes(), envelope, &mut out);
         }
+        if !self.sessions.contains(id) && self.warm.as_ref().is_none_or(|warm| warm.id != *id) {
+            self.lanes.remove(id);
+        }
         if out.lines() > 0 {
-            let lane = self.lane(id);
             let admission = if notices { Admission::Limited } else { Admission::Always };
             self.offer(lane, Parcel::new(out.lines(), out.finish(), credit), admission);
         }
@@ -94,9 +98,9 @@ impl State {
         match asked.method {
             Method::Initialize => self.initialised(ok),
             Method::Authenticate if ok => self.authenticated = asked.login,
+            Method::Logout if ok => self.authenticated = None,
             Method::SessionNew | Method::SessionResume if ok => self.hold(id.clone()),
             Method::SessionNew => self.not_opened(id, asked.cwd, frame),
-            Method::SessionResume => self.lapse(id),
             Method::SessionClose => {
                 if let Some(closed) = asked.closes {
                     self.forget(&closed);

@@ -229,7 +229,10 @@ impl State {
                 }
                 Step::Reply(frame, id) => self.reply(&frame, &id),
                 Step::Initialised(answer) => self.initialised(&answer),
-                Step::Fail(error) => self.refuse(error),
+                Step::Fail(error) => {
+                    self.refuse(error);
+                    break;
+                }
                 Step::Kept(kind) => self.keep(kind),
             }
         }

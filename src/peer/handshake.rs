@@ -46,6 +46,9 @@ pub enum HandshakeError {
         /// The deadline.
         after: Duration,
     },
+    /// Its answer to `initialize` cannot be read (R9).
+    #[error("its answer to initialize cannot be read: {0}")]
+    Unreadable(String),
     /// Its answer to `session/new` names no session (R25).
     #[error("its answer to session/new holds no session id")]
     NoSession,

@@ -229,8 +229,9 @@ impl Wire {
             return if id.is_empty() { Step::Kept("overlong") } else { Step::Reply(error, id) };
         }
         let number = std::str::from_utf8(&id).ok().and_then(|id| id.parse().ok());
-        match number.and_then(|n| self.pending.answered(n)).and_then(|asked| asked.token) {
-            Some(token) => {
+        match number.and_then(|n| self.pending.answered(n)).map(|asked| asked.token) {
+            Some(None) => Step::Fail(HandshakeError::Unreadable(why)),
+            Some(Some(token)) => {
                 let error = Frame::error(&RpcError::runtime(format!("the agent's answer is lost: {why}")));
                 Step::Forward(Envelope::new(Call::Response(token), error))
             }

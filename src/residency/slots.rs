@@ -60,7 +60,7 @@ impl Slots {
 
     /// The session is set up.
     pub fn commit(&mut self, session: &SessionId) {
-        if let Some(state) = self.taken.get_mut(session) {
+        if let Some(state) = self.taken.get_mut(session).filter(|state| **state == State::Reserved) {
             *state = State::Resident;
         }
     }

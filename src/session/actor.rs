@@ -115,8 +115,10 @@ pub enum Msg {
     Start(Result<(), RpcError>),
     /// The turn of that number had its time to be cancelled.
     CancelDue(u64),
-    /// A warm process had its time to be used.
-    WarmDue,
+    /// Our own `authenticate`, under this token, should be answered by now.
+    LoginDue(Token),
+    /// A warm process had its time to be used: the how-manieth such time it was.
+    WarmDue(u64),
     /// It is to end.
     End(Ending),
 }
@@ -191,6 +193,8 @@ pub struct State {
     /// The home of its own, when its agent wants one (R234).
     pub(super) scratch: Option<Arc<Scratch>>,
     pub(super) health: Health,
+    /// Counts the times given to a warm process, so that an old timer is known for one.
+    pub(super) warm_times: u64,
     /// Prompts that the present process answered.
     pub(super) answered: u64,
     /// The peer is sick: it is replaced when its turn is over.
@@ -264,6 +268,7 @@ impl Actor for Session {
             tools: Tools::default(),
             scratch: None,
             health: Health::default(),
+            warm_times: 0,
             answered: 0,
             recycle: false,
             children: Children::default(),
@@ -302,7 +307,8 @@ impl Actor for Session {
             Msg::Peer(generation, event) => state.peer_event(generation, event),
             Msg::Start(verdict) => state.start_allowed(verdict).await?,
             Msg::CancelDue(turn) => state.cancel_due(turn),
-            Msg::WarmDue => state.warm_due(),
+            Msg::LoginDue(ours) => state.login_due(ours),
+            Msg::WarmDue(number) => state.warm_due(number),
             Msg::End(ending) => state.end(ending),
         }
         state.publish();

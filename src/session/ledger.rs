@@ -25,6 +25,8 @@ pub enum Kind {
     Open,
     /// `authenticate`.
     Authenticate,
+    /// `logout`.
+    Logout,
     /// `session/request_permission`.
     Permission,
     /// `elicitation/create`.

@@ -67,7 +67,6 @@ impl State {
     pub(super) fn prompt_answered(&mut self, answer: Frame) -> Vec<Envelope> {
         let mut lines = self.withdraw_questions(None);
         if let Some(ended) = self.turn.end() {
-            self.examine(&ended, &answer);
             lines.extend(self.last_lines(&ended, answer));
         }
         lines
@@ -95,8 +94,9 @@ impl State {
     }
 
     /// A peer that is sick is replaced before the next prompt, when a new process can take the session up (R227).
-    fn examine(&mut self, ended: &Ended, answer: &Frame) {
-        let Some(sickness) = self.health.turn_ended(answer, ended.cancelled) else { return };
+    /// What the daemon answers for it says nothing of its health.
+    pub(super) fn examine(&mut self, answer: &Frame) {
+        let Some(sickness) = self.health.turn_ended(answer, self.turn.is_being_cancelled()) else { return };
         let restores =
             self.peer.as_ref().and_then(|p| p.answer.as_ref()).is_some_and(|a| can_resume(a) || can_load(a));
         tracing::warn!(session = %self.order.id, ?sickness, restores, "peer is sick");

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     id::{Address, Generation, Token},
     limits::{OPEN_PEER_REQUESTS_MAX, QUEUE_BYTES_MAX},
-    peer::{self, Cause, Death},
+    peer::{self, Cause, Death, Outcome},
     wire::{
         Call, Envelope, Frame, Letter, Method, RpcError, Word, author, credit::Credit, frame::Class,
         patch::Object,
@@ -105,7 +105,11 @@ impl State {
             let why = format!("agent `{}` is not running; the next prompt starts it", self.order.name);
             return self.refuse_host(token, &RpcError::runtime(why));
         }
-        let kind = if method == Method::Authenticate { Kind::Authenticate } else { Kind::Other };
+        let kind = match method {
+            Method::Authenticate => Kind::Authenticate,
+            Method::Logout => Kind::Logout,
+            _ => Kind::Other,
+        };
         let ours = self.ledger.enter(Side::Host, token, kind);
         if kind == Kind::Authenticate {
             let copy =
@@ -124,7 +128,7 @@ impl State {
         if open.side != Side::Peer {
             return self.release_terminals(terminal(&frame).filter(|_| made).into_iter().collect());
         }
-        if open.kind == Kind::Permission {
+        if matches!(open.kind, Kind::Permission | Kind::Elicitation) {
             self.health.saw_decision();
         }
         if made {
@@ -159,6 +163,8 @@ impl State {
             return self.finish_turn(Frame::error(&RpcError::cancelled()));
         }
         if let Some(ours) = self.ledger.find(Side::Host, token) {
+            // An agent may end a turn as cancelled for this: it is not sick then.
+            self.health.saw_decision();
             self.to_peer(vec![Envelope { about: Some(ours), ..envelope }], Credit::none());
         }
     }
@@ -214,9 +220,12 @@ impl State {
     }
 
     fn peer_says(&mut self, envelope: Envelope) -> Option<Envelope> {
+        if self.swallows() {
+            return None;
+        }
         self.note(&envelope.frame);
         // What comes once the session is on its way out reaches nobody (R204).
-        if self.is_ending() || self.swallows() {
+        if self.is_ending() {
             return None;
         }
         match envelope.about {
@@ -272,6 +281,7 @@ impl State {
         match open {
             Open { kind: Kind::Prompt, .. } => {
                 self.answered += 1;
+                self.examine(&frame);
                 out.extend(self.prompt_answered(frame));
                 return true;
             }
@@ -280,8 +290,15 @@ impl State {
                 out.extend(self.reauthenticated(frame.class() == Class::Response { ok: true }));
             }
             Open { kind, side: Side::Host, token, .. } => {
-                if kind == Kind::Authenticate && frame.class() == (Class::Response { ok: true }) {
-                    self.logged_in(ours);
+                let ok = frame.class() == (Class::Response { ok: true });
+                match kind {
+                    Kind::Authenticate if ok => self.logged_in(ours),
+                    Kind::Logout if ok => self.logged_out(),
+                    _ => {}
+                }
+                // What was asked of a warm process was a use of it.
+                if self.stage == Stage::Warm {
+                    self.warm_later();
                 }
                 out.push(Envelope::new(Call::Response(token), frame));
             }
@@ -291,10 +308,18 @@ impl State {
     }
 
     fn logged_in(&mut self, ours: Token) {
-        self.order.authenticated =
-            self.login.take().filter(|(token, _)| *token == ours).map(|(_, frame)| frame);
+        if let Some((_, frame)) = self.login.take_if(|(token, _)| *token == ours) {
+            self.order.authenticated = Some(frame);
+        }
         if let Some(peer) = &mut self.peer {
             peer.authenticated = true;
+        }
+    }
+
+    fn logged_out(&mut self) {
+        self.order.authenticated = None;
+        if let Some(peer) = &mut self.peer {
+            peer.authenticated = false;
         }
     }
 
@@ -304,6 +329,14 @@ impl State {
         match self.ledger.close(ours) {
             Some(Open { kind: Kind::Prompt, .. }) => self.finish_turn(error),
             Some(Open { side: Side::Host, token, .. }) => self.answer_host(token, error),
+            Some(Open { kind: Kind::Open, .. }) => {
+                let answer = self.open_answered(error);
+                self.to_host(answer.into_iter().collect(), Credit::none());
+            }
+            Some(Open { kind: Kind::Authenticate, .. }) => {
+                let answer = self.reauthenticated(false);
+                self.to_host(answer.into_iter().collect(), Credit::none());
+            }
             _ => {}
         }
     }
@@ -319,7 +352,7 @@ impl State {
         }
         self.note_unproved(&death);
         tracing::warn!(session = %self.order.id, %death, "peer is gone");
-        if death.is_failure() {
+        if outcome == Outcome::Failed && death.is_failure() {
             let _ =
                 self.reports.send_message(super::Report::Failed(self.order.program(), death.error().message));
         }

@@ -14,6 +14,7 @@ use super::{
     capabilities::offer,
     children::Children,
     ending::{Ending, Reason},
+    health::Health,
     ledger::{Kind, Side},
 };
 use crate::{
@@ -60,8 +61,17 @@ impl State {
     pub(super) async fn start_peer(&mut self) -> Result<(), SpawnErr> {
         self.generation += 1;
         self.answered = 0;
+        self.health = Health::default();
         self.children = Children::default();
         self.enter(Stage::Starting);
+        let scratch = match self.scratch() {
+            Ok(scratch) => scratch,
+            Err(error) => {
+                let why = format!("make a scratch home for session {}: {error}", self.order.id);
+                self.not_started(&RpcError::internal(why));
+                return Ok(());
+            }
+        };
         let held = Held::default();
         let args = peer::Arguments {
             session: self.order.id.clone(),
@@ -75,7 +85,7 @@ impl State {
             directory: self.shared.directory.clone(),
             records: self.shared.records.clone(),
             large: self.shared.large.clone(),
-            scratch: self.scratch()?,
+            scratch,
             owner: self.me.get_derived(),
             held: held.clone(),
         };
@@ -85,11 +95,9 @@ impl State {
     }
 
     /// The session's own home, made for its first process and kept for the next (R234).
-    fn scratch(&mut self) -> Result<Option<Arc<Scratch>>, SpawnErr> {
+    fn scratch(&mut self) -> std::io::Result<Option<Arc<Scratch>>> {
         if self.order.agent.home == Home::Scratch && self.scratch.is_none() {
-            let made = Scratch::make(&self.shared.homes, self.order.id.as_str());
-            let made =
-                made.map_err(|e| SpawnErr::StartupFailed(format!("make a scratch home: {e}").into()))?;
+            let made = Scratch::make(&self.shared.homes, self.order.id.as_str())?;
             self.scratch = Some(Arc::new(made));
         }
         Ok(self.scratch.clone())
@@ -141,12 +149,18 @@ impl State {
         }
     }
 
-    fn warm_later(&self) {
-        self.later(Duration::from_millis(self.shared.limits.warm_ms), || Msg::WarmDue);
+    /// A warm process has this long to be used, from now on.
+    pub(super) fn warm_later(&mut self) {
+        self.warm_times += 1;
+        let number = self.warm_times;
+        self.later(Duration::from_millis(self.shared.limits.warm_ms), move || Msg::WarmDue(number));
     }
 
     /// Nobody wanted the warm process (R14). One that is asked something has more time.
-    pub(super) fn warm_due(&mut self) {
+    pub(super) fn warm_due(&mut self, number: u64) {
+        if number != self.warm_times {
+            return;
+        }
         if self.is_unused() {
             self.end(Ending::at_once(Reason::Unused));
         } else if self.stage == Stage::Warm {
@@ -303,9 +317,10 @@ impl State {
         if lost {
             self.notice(json!({ "context": "lost", "reason": "the agent was restarted and cannot resume" }));
         }
+        // The prompt came first: what the host asked since then waited for the process that it needed.
+        self.send_unsent();
         let early = std::mem::take(&mut self.early);
         self.host_lines(early, Credit::none());
-        self.send_unsent();
         setup.token.map(|token| Envelope::new(Call::Response(token), self.opened_answer(setup, answer)))
     }
 
@@ -367,6 +382,8 @@ impl State {
             setup.reauthenticated = true;
             setup.refusal = Some(refusal.clone());
             let out = self.ledger.enter(Side::Ours, 0, Kind::Authenticate);
+            let deadline = Duration::from_secs(self.order.agent.handshake_s);
+            self.later(deadline, move || Msg::LoginDue(out));
             self.to_peer(vec![Envelope::new(Call::Request(out), frame)], Credit::none());
             return true;
         }
@@ -378,6 +395,14 @@ impl State {
             return true;
         }
         false
+    }
+
+    /// Our own `authenticate` may wait for a person who is not there: the refusal that made us try is the answer (R22).
+    pub(super) fn login_due(&mut self, ours: Token) {
+        if self.ledger.close(ours).is_some() {
+            let answer = self.reauthenticated(false);
+            self.to_host(answer.into_iter().collect(), Credit::none());
+        }
     }
 
     /// Our own `authenticate` was answered.

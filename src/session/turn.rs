@@ -122,6 +122,11 @@ impl Turn {
         self.state != State::Idle
     }
 
+    /// Whether the turn was told to end.
+    pub fn is_being_cancelled(&self) -> bool {
+        matches!(self.state, State::Cancelling(_))
+    }
+
     /// Whether the turn of that number is still being cancelled.
     pub fn is_cancelling(&self, number: u64) -> bool {
         matches!(self.state, State::Cancelling(_)) && self.number == number
