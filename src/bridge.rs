@@ -157,11 +157,11 @@ fn exit_code(end: End) -> i32 {
     match end {
         End::StdinClosed | End::StdoutClosed => 0,
         End::DaemonClosed(why) => {
-            eprintln!("acpvisor: the daemon closed the connection: {why}");
+            let _ = writeln!(io::stderr(), "acpvisor: the daemon closed the connection: {why}");
             1
         }
         End::DaemonGone | End::DaemonDeaf => {
-            eprintln!("acpvisor: the daemon went away");
+            let _ = writeln!(io::stderr(), "acpvisor: the daemon went away");
             1
         }
         End::Signal(libc::SIGINT) => 130,

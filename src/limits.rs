@@ -23,6 +23,8 @@ pub const QUEUE_ITEMS_MAX: usize = 256;
 pub const QUEUE_BYTES_MAX: usize = 8 * MIB;
 /// Items that may wait for one end at all, those included that are always admitted: beyond it that end is deaf.
 pub const QUEUE_ITEMS_LAST: usize = 16_384;
+/// Answers that one host may leave unread before nothing more is read from it (R249, R256).
+pub const HOST_ANSWERS_MAX: usize = 1_024;
 /// Lines a peer may have on their way to the host (R110): below the queue, so that notices always fit.
 pub const WINDOW_ITEMS: usize = 192;
 /// Bytes of the same (R110).

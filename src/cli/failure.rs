@@ -67,7 +67,12 @@ impl Failure {
     pub fn tell(&self) {
         let quiet = matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe);
         if !quiet {
-            eprintln!("acpvisor: failed to {self}");
+            warn(format_args!("failed to {self}"));
         }
     }
+}
+
+/// Says something on stderr. A stderr that is closed changes nothing of what is done.
+pub fn warn(what: std::fmt::Arguments<'_>) {
+    let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("acpvisor: {what}\n"));
 }

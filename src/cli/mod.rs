@@ -143,10 +143,10 @@ pub fn main() -> ExitCode {
 /// Says on stderr when the daemon reads another file than was named: what stands in ours then means nothing.
 fn warn_of_other_config(ours: &Path, status: &Value) {
     match status["paths"]["config"].as_str() {
-        Some(theirs) if Path::new(theirs) != ours => eprintln!(
-            "acpvisor: the daemon that runs has read {theirs}, not {}; end it with: acpvisor stop",
+        Some(theirs) if Path::new(theirs) != ours => failure::warn(format_args!(
+            "the daemon that runs has read {theirs}, not {}; end it with: acpvisor stop",
             ours.display()
-        ),
+        )),
         _ => {}
     }
 }

@@ -103,7 +103,7 @@ impl Args {
     pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
         let (config, paths, unread) = globals.load_for_client()?;
         if let Some(error) = unread {
-            eprintln!("acpvisor: failed to {error}; going on with the daemon that runs");
+            super::failure::warn(format_args!("failed to {error}; going on with the daemon that runs"));
         }
         let cwd = directory(self.cwd.as_deref())?;
         let prompt = self.whole_prompt()?;
@@ -206,7 +206,7 @@ fn kill(paths: &Paths, session: Option<&String>) {
     let killed =
         Operator::connect(paths).and_then(|mut daemon| daemon.call("sessions.kill", &json!({ "id": id })));
     if let Err(error) = killed {
-        eprintln!("acpvisor: failed to kill the session {id}: {error}");
+        super::failure::warn(format_args!("failed to kill the session {id}: {error}"));
     }
 }
 

@@ -26,13 +26,21 @@ pub struct Parcel {
     pub amount: Amount,
     /// Returned when they are written.
     pub credit: Credit,
+    /// The same of the requests that they answer.
+    pub owed: Option<Credit>,
 }
 
 impl Parcel {
     /// Lines of an [`crate::wire::outgoing::Outgoing`].
     pub fn new(lines: usize, segments: Segments, credit: Credit) -> Self {
         let bytes = segments.iter().map(bytes::Bytes::len).sum();
-        Self { segments, amount: Amount { items: lines, bytes }, credit }
+        Self { segments, amount: Amount { items: lines, bytes }, credit, owed: None }
+    }
+
+    /// Holds what the asking end was lent for its questions until it takes the answers.
+    #[must_use]
+    pub fn owing(self, owed: Option<Credit>) -> Self {
+        Self { owed, ..self }
     }
 }
 
@@ -172,7 +180,12 @@ mod tests {
     use super::*;
 
     fn parcel(items: usize, bytes: usize) -> Parcel {
-        Parcel { segments: Segments::new(), amount: Amount { items, bytes }, credit: Credit::none() }
+        Parcel {
+            segments: Segments::new(),
+            amount: Amount { items, bytes },
+            credit: Credit::none(),
+            owed: None,
+        }
     }
 
     fn queue() -> Queue {

@@ -24,7 +24,7 @@ use crate::{
     session::Shared,
     wire::{
         Frame, Letter, Loss, Method,
-        credit::{Amount, Budget, Large},
+        credit::{Amount, Budget, Credit, Large},
         patch::Object,
         pending::Pending,
     },
@@ -80,6 +80,8 @@ pub(super) struct Asked {
     pub closes: Option<SessionId>,
     /// Where the session that it makes works.
     pub cwd: Option<PathBuf>,
+    /// What was lent for the line, until its answer is written.
+    pub owed: Option<Credit>,
     /// The line, of an `authenticate` that may have to be repeated (R18).
     pub login: Option<Frame>,
 }
@@ -125,6 +127,8 @@ pub struct State {
     pub(super) capabilities: Object,
     pub(super) authenticated: Option<Frame>,
     pub(super) pending: Pending<Asked, Carried>,
+    /// What was lent for the line that is being looked at: whatever answers it holds that.
+    pub(super) owed: Option<Credit>,
     /// Sessions of this connection, those included that are being set up.
     pub(super) sessions: HashSet<SessionId>,
     /// Those of them that it closes: nothing more is let in (R207).
@@ -162,7 +166,13 @@ impl Actor for Host {
         let egress = Egress::start(arguments, me.get_cell()).await?;
         let ingress = Ingress {
             source,
-            budget: Budget::new(Amount { items: usize::MAX, bytes: limits::HOST_BYTES_MAX }, args.large),
+            budget: Budget::new(
+                Amount {
+                    items: limits.host_requests_max + limits::HOST_ANSWERS_MAX,
+                    bytes: limits::HOST_BYTES_MAX,
+                },
+                args.large,
+            ),
             line_bytes_max: limits.line_bytes_max,
             line_time_max: limits.large_line_time(),
             held: Held::default(),
@@ -187,6 +197,7 @@ impl Actor for Host {
             capabilities: Object::default(),
             authenticated: None,
             pending: Pending::default(),
+            owed: None,
             sessions: HashSet::new(),
             closing: HashSet::new(),
             latest: None,

@@ -24,15 +24,18 @@ impl State {
     pub(super) fn read(&mut self, batch: Batch) {
         let mut credit = batch.credit;
         for input in batch.inputs {
+            // A host that asks and does not read is not read from either: the item is held until the answer is written.
+            self.owed = Some(credit.split(1, 0));
             match input {
                 Input::Frame(frame) => {
-                    let part = credit.split(1, frame.line().len());
+                    let part = credit.split(0, frame.line().len());
                     self.frame(frame, part);
                 }
                 Input::Unparsed(_) => self.say_null(&RpcError::parse()),
                 Input::Overlong(line) => self.overlong(&line),
             }
         }
+        self.owed = None;
         self.publish();
     }
 
@@ -77,10 +80,11 @@ impl State {
             return self.say(&Frame::error(&error), &id);
         }
         let login = (method == Method::Authenticate).then(|| copy(&frame));
-        let asked = Asked { method, to: None, closes: None, cwd: None, login };
+        let asked = Asked { method, to: None, closes: None, cwd: None, owed: self.owed.take(), login };
         match self.pending.receive(&id, asked) {
             Ok(token) => self.ask(token, method, frame, credit),
-            Err(_) => {
+            Err(asked) => {
+                self.owed = asked.owed;
                 let error = RpcError::invalid_request("a request with this id is still open");
                 self.say(&Frame::error(&error), &id);
             }
@@ -102,13 +106,15 @@ impl State {
         }
     }
 
-    /// The first request. What the host can is fixed by it (R16).
+    /// The first request. What the host can is fixed by it (R16); asked again it is answered again, and changes nothing.
     fn initialize(&mut self, token: Token, frame: &Frame) {
-        let params = Object::of(frame.member("params").map_or("{}", RawValue::get));
-        self.capabilities = params.object("clientCapabilities");
-        let named = params.object("_meta").object("acpvisor");
-        self.agent = named.get("agent").and_then(|name| serde_json::from_str(name.get()).ok());
-        self.stage = Stage::Initialising;
+        if self.stage != Stage::Ready {
+            let params = Object::of(frame.member("params").map_or("{}", RawValue::get));
+            self.capabilities = params.object("clientCapabilities");
+            let named = params.object("_meta").object("acpvisor");
+            self.agent = named.get("agent").and_then(|name| serde_json::from_str(name.get()).ok());
+            self.stage = Stage::Initialising;
+        }
         self.order(token, Wish::Initialize, copy(frame));
     }
 

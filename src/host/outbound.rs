@@ -41,19 +41,30 @@ impl State {
         let notices = credit.is_none() && envelopes.iter().all(|e| e.call == Call::Notification);
         // Taken first: an answer that makes the host forget the session still leaves behind all that was said (R116).
         let lane = self.lane(id);
+        let mut owed: Option<Credit> = None;
         for envelope in envelopes {
-            self.line(id, session.as_bytes(), envelope, &mut out);
+            match (self.line(id, session.as_bytes(), envelope, &mut out), &mut owed) {
+                (Some(more), Some(owed)) => drop(owed.absorb(more)),
+                (more, owed) => *owed = owed.take().or(more),
+            }
         }
         if !self.sessions.contains(id) && self.warm.as_ref().is_none_or(|warm| warm.id != *id) {
             self.lanes.remove(id);
         }
         if out.lines() > 0 {
             let admission = if notices { Admission::Limited } else { Admission::Always };
-            self.offer(lane, Parcel::new(out.lines(), out.finish(), credit), admission);
+            self.offer(lane, Parcel::new(out.lines(), out.finish(), credit).owing(owed), admission);
         }
     }
 
-    fn line(&mut self, id: &SessionId, session: &[u8], envelope: &Envelope, out: &mut Outgoing) {
+    /// Puts one line in. Returns what the host was lent for the question that it answers.
+    fn line(
+        &mut self,
+        id: &SessionId,
+        session: &[u8],
+        envelope: &Envelope,
+        out: &mut Outgoing,
+    ) -> Option<Credit> {
         let splice = Splice { session: Some(session), ..Splice::default() };
         let frame = &envelope.frame;
         match envelope.call {
@@ -65,7 +76,7 @@ impl State {
                 Some(ours) => {
                     let from = Address::Session(id.clone());
                     let number = self.pending.find_outbound(|c| c.token == ours && c.from == from);
-                    let Some(number) = number.map(|n| n.to_string()) else { return };
+                    let number = number?.to_string();
                     out.push(frame, Splice { request_id: Some(number.as_bytes()), ..splice });
                 }
             },
@@ -76,11 +87,12 @@ impl State {
                 out.push(frame, Splice { id: Some(number.as_bytes()), request_id: about, ..splice });
             }
             Call::Response(token) => {
-                let Some((raw, asked)) = self.pending.answer(token) else { return };
+                let (raw, asked) = self.pending.answer(token)?;
                 out.push(frame, Splice { id: Some(&raw), ..splice });
-                self.answered(id, asked, frame);
+                return self.answered(id, asked, frame);
             }
         }
+        None
     }
 
     /// A child that is announced has its parent's way back from then on (R276).
@@ -92,8 +104,8 @@ impl State {
         }
     }
 
-    /// What an answer changes here.
-    fn answered(&mut self, id: &SessionId, asked: Asked, frame: &Frame) {
+    /// What an answer changes here. Returns what the host was lent for the question.
+    fn answered(&mut self, id: &SessionId, asked: Asked, frame: &Frame) -> Option<Credit> {
         let ok = frame.class() == Class::Response { ok: true };
         match asked.method {
             Method::Initialize => self.initialised(ok),
@@ -108,6 +120,7 @@ impl State {
             }
             _ => {}
         }
+        asked.owed
     }
 
     fn initialised(&mut self, ok: bool) {
@@ -188,6 +201,7 @@ impl State {
             if asked.method == Method::Initialize {
                 self.initialised(ok);
             }
+            self.owed = asked.owed;
             self.say(frame, &id);
         }
     }
@@ -198,14 +212,15 @@ impl State {
     }
 
     /// Says an answer under an id as written.
-    pub(super) fn say(&self, frame: &Frame, id: &[u8]) {
+    pub(super) fn say(&mut self, frame: &Frame, id: &[u8]) {
         let mut out = Outgoing::default();
         out.push(frame, Splice { id: Some(id), ..Splice::default() });
-        self.offer(OWN_LANE, Parcel::new(out.lines(), out.finish(), Credit::none()), Admission::Always);
+        let parcel = Parcel::new(out.lines(), out.finish(), Credit::none()).owing(self.owed.take());
+        self.offer(OWN_LANE, parcel, Admission::Always);
     }
 
     /// Says an error that answers nothing that could be told apart (R13).
-    pub(super) fn say_null(&self, error: &RpcError) {
+    pub(super) fn say_null(&mut self, error: &RpcError) {
         self.say(&Frame::null_error(error), b"null");
     }
 

@@ -42,9 +42,6 @@ impl Stage {
             Method::Initialize if self == Self::Initialising => {
                 Desk::Refuse(RpcError::invalid_request("initialize is being answered already"))
             }
-            Method::Initialize if self == Self::Ready => {
-                Desk::Refuse(RpcError::invalid_request("initialize was answered already"))
-            }
             Method::Initialize => Desk::Initialize,
             _ if self != Self::Ready => {
                 Desk::Refuse(RpcError::invalid_request(format!("{name} before initialize was answered")))

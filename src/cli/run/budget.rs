@@ -49,7 +49,11 @@ impl Watch {
 
     /// When what ends the run next. Silence counts only while it is `silent`: nothing is open that may take its time.
     pub fn next(&self, silent: bool) -> Option<(Duration, Abort)> {
-        let stall = self.budget.stall.filter(|_| silent).map(|stall| (self.heard + stall, Abort::Stalled));
+        let stall = self
+            .budget
+            .stall
+            .filter(|_| silent)
+            .map(|stall| (self.heard.saturating_add(stall), Abort::Stalled));
         let wall = self.budget.wall.map(|wall| (wall, Abort::Timeout));
         [stall, wall].into_iter().flatten().min_by_key(|(at, _)| *at)
     }

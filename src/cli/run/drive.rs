@@ -56,7 +56,7 @@ pub(super) async fn drive<O: io::Write, E: io::Write>(
         }
         wire.send(conversation.take_outbox()).await;
         terminal.show(conversation.question(), &conversation.agent());
-        let due = conversation.deadline().map(|at| (start + at).into());
+        let due = conversation.deadline().and_then(|at| Some(start.checked_add(at)?.into()));
         tokio::select! {
             line = wire.next() => match line {
                 Ok(Some(Line::Whole(line))) => match Frame::parse(line) {
