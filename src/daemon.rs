@@ -94,6 +94,7 @@ pub fn run(config: Config, paths: Paths, foreground: bool) -> Result<(), DaemonE
         control: claim.control,
         records,
         started,
+        numbers: Arc::default(),
         stop,
     };
     let end = runtime.block_on(live(arguments, wanted, foreground));

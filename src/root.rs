@@ -6,7 +6,7 @@
 
 use std::{
     os::unix::net::UnixListener,
-    sync::{Arc, RwLock},
+    sync::{Arc, RwLock, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
@@ -65,6 +65,8 @@ pub struct Arguments {
     pub records: Records,
     /// When the daemon started.
     pub started: Instant,
+    /// Counts host connections (see [`host::Ears`]).
+    pub numbers: Arc<AtomicU64>,
     /// Set once a stop is ordered: an end without it is a failure.
     pub stop: watch::Sender<bool>,
 }
@@ -230,6 +232,7 @@ async fn listen(
         config: config.clone(),
         shared: shared.clone(),
         berths: berths.clone(),
+        numbers: args.numbers.clone(),
     };
     Ok(Actor::spawn_linked(None, host::Listener, ears, me.get_cell()).await?.0)
 }

@@ -3,7 +3,10 @@
 use std::{
     ops::ControlFlow,
     os::unix::net::UnixListener,
-    sync::{Arc, RwLock},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -41,6 +44,8 @@ pub struct Ears {
     pub shared: Arc<Shared>,
     /// Makes, takes up and ends sessions.
     pub berths: ActorRef<berth::Msg>,
+    /// Counts connections for the life of the daemon: a number never comes back, whoever listens.
+    pub numbers: Arc<AtomicU64>,
 }
 
 /// What happens on its socket.
@@ -65,7 +70,7 @@ pub struct State {
     berths: ActorRef<berth::Msg>,
     large: Large,
     hosts: Vec<(ActorRef<HostMsg>, OwnedSemaphorePermit)>,
-    next: ConnectionId,
+    numbers: Arc<AtomicU64>,
     ears: JoinSet<()>,
     closed: Option<oneshot::Sender<()>>,
     _listing: Listing,
@@ -89,7 +94,7 @@ impl Actor for Listener {
             berths: ears.berths,
             large: Large::new(limits::LARGE_POOL_BYTES),
             hosts: Vec::new(),
-            next: 0,
+            numbers: ears.numbers,
             ears: tasks,
             closed: None,
             _listing: listing,
@@ -140,10 +145,10 @@ impl State {
         place: OwnedSemaphorePermit,
         me: &ActorRef<Message>,
     ) -> Result<(), ActorProcessingErr> {
-        self.next += 1;
-        tracing::debug!(host = self.next, pid = visitor.pid, "host connected");
+        let number: ConnectionId = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
+        tracing::debug!(host = number, pid = visitor.pid, "host connected");
         let arguments = HostArguments {
-            number: self.next,
+            number,
             pid: visitor.pid,
             stream,
             config: self.config.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone(),
@@ -154,7 +159,7 @@ impl State {
         // A connection that could not be started is closed by its drop; the socket goes on.
         match Host::start(arguments, me.get_cell()).await {
             Ok(host) => self.hosts.push((host, place)),
-            Err(error) => tracing::error!(host = self.next, %error, "host connection could not be started"),
+            Err(error) => tracing::error!(host = number, %error, "host connection could not be started"),
         }
         Ok(())
     }

@@ -189,6 +189,7 @@ impl State {
 
     /// Lines of the peer: what goes to the host leaves in one piece, in the order it came.
     fn peer_lines(&mut self, envelopes: Vec<Envelope>, credit: Credit) {
+        self.card.touch();
         // What streams is updates: they pass as they came, in one piece.
         let plain = |e: &Envelope| e.call == Call::Notification && e.about.is_none();
         if !self.is_ending() && !self.swallows() && envelopes.iter().all(plain) {

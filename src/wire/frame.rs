@@ -58,7 +58,6 @@ pub enum Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the protocol's own")]
 pub enum UpdateKind {
-    AgentMessageChunk,
     ToolCall,
     ToolCallUpdate,
     Subagent,
@@ -334,7 +333,6 @@ fn class(m: &Members<'_>) -> Class {
 
 fn facts(line: &[u8], u: &Update<'_>) -> UpdateFacts {
     let kind = match u.kind.as_deref() {
-        Some("agent_message_chunk") => UpdateKind::AgentMessageChunk,
         Some("tool_call") => UpdateKind::ToolCall,
         Some("tool_call_update") => UpdateKind::ToolCallUpdate,
         Some("subagent_update") => UpdateKind::Subagent,
