@@ -101,7 +101,7 @@ impl std::fmt::Display for Death {
             Cause::ReadFailed(why) => write!(f, "could not be read: {why}")?,
             Cause::Strict(why) => write!(f, "broke the protocol and is strict_wire: {why}")?,
         }
-        if self.prompt_open {
+        if self.prompt_open && matches!(self.cause, Cause::Itself | Cause::WriteFailed(_)) {
             f.write_str(" without answering")?;
         }
         let by_itself = self.exit.as_ref().is_some_and(|exit| !exit.by_us);
