@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// The host is gone. Its sessions end; what waits for them is kept (R51).
+    /// The host is gone. Its sessions end; nothing waits beyond them yet (R51 needs an inbox).
     pub(super) fn lose(&mut self, loss: Loss) {
         if self.stage == Stage::Closing {
             return;

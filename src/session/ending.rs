@@ -23,7 +23,7 @@ use crate::{
 pub enum Reason {
     /// Its host closed it: what waits is discarded (R50).
     Closed,
-    /// Its host is gone: what waits is kept (R51).
+    /// Its host is gone: nothing waits beyond it yet (R51 needs an inbox).
     HostLost(Loss),
     /// The operator closed it.
     Operator,

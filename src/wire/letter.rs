@@ -67,7 +67,7 @@ pub type Done = oneshot::Sender<Result<(), String>>;
 /// What ends say to each other beside the protocol.
 #[derive(Debug)]
 pub enum Word {
-    /// To a session: its host is gone; end, keep what waits (R51).
+    /// To a session: its host is gone; end.
     HostLost(Loss),
     /// To a session: cancel what runs, as `session/cancel` does.
     Cancel,
