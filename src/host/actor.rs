@@ -140,6 +140,10 @@ pub struct State {
     pub(super) children: HashMap<SessionId, HashSet<String>>,
     pub(super) lanes: HashMap<SessionId, Lane>,
     pub(super) next_lane: Lane,
+    /// A message came (R256).
+    pub(super) heard: bool,
+    /// What the card says: sessions and open requests.
+    pub(super) published: Option<(usize, usize)>,
     pub(super) card: Arc<Card>,
     _reading: Reading,
     _listing: Listing,
@@ -205,6 +209,8 @@ impl Actor for Host {
             children: HashMap::new(),
             lanes: HashMap::new(),
             next_lane: 0,
+            heard: false,
+            published: None,
             card,
             _reading: reading,
         })

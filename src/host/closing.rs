@@ -101,7 +101,7 @@ impl State {
     /// Who says nothing has no business here (R256).
     pub(super) fn first_due(&mut self) {
         // The hello is a message: an editor may start its bridge long before it needs it.
-        if self.stage == Stage::First && self.hello.is_none() && self.pending.inbound_len() == 0 {
+        if !self.heard && self.stage != Stage::Closing {
             let ms = self.shared.limits.first_message_ms;
             self.say_null(&RpcError::invalid_request(format!(
                 "no message within {ms} ms: limits.first_message_ms"

@@ -28,6 +28,7 @@ impl State {
             self.owed = Some(credit.split(1, 0));
             match input {
                 Input::Frame(frame) => {
+                    self.heard = true;
                     let part = credit.split(0, frame.line().len());
                     self.frame(frame, part);
                 }

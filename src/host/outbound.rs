@@ -228,8 +228,12 @@ impl State {
         let _ = self.egress.cast(egress::Msg::Offer(lane, parcel, admission));
     }
 
-    pub(super) fn publish(&self) {
-        self.card.set("sessions", self.sessions.len());
-        self.card.set("open_requests", self.pending.inbound_len());
+    /// Publishes what has changed; most lines change nothing.
+    pub(super) fn publish(&mut self) {
+        let now = (self.sessions.len(), self.pending.inbound_len());
+        if self.published.replace(now) != Some(now) {
+            self.card.set("sessions", now.0);
+            self.card.set("open_requests", now.1);
+        }
     }
 }

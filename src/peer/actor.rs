@@ -18,7 +18,7 @@ use crate::{
     id::{Generation, SessionId, Token},
     ingress::{Batch, End, Held, Input, Reading},
     mailbox::carries,
-    process::{Exit, Process, Records, Scratch, SpawnError, Spawned, Tail},
+    process::{Exit, Process, Records, Scratch, SpawnError, Spawned, Tail, ladder},
     wire::{
         Call, Envelope, Frame,
         credit::{Credit, Large},
@@ -67,10 +67,8 @@ pub enum Msg {
     Deadline(u64, u64),
     /// Go: close stdin, then TERM, then KILL within this time (R222).
     End(Duration),
-    /// The next step of that is due.
-    Term,
-    /// The last step of that is due.
-    Kill,
+    /// A step of that is due.
+    Climb(ladder::Step),
     /// The process and everything below it are gone, or cannot be proved gone.
     Exited(Exit),
     /// What it left behind was read, or takes too long.
@@ -180,8 +178,7 @@ impl Actor for Peer {
             Msg::Send { envelopes, credit, known } => state.send(envelopes, credit, known.as_deref(), &me),
             Msg::Deadline(id, frames) => state.deadline(id, frames, &me),
             Msg::End(grace) => state.end(grace, &me),
-            Msg::Term => state.term(),
-            Msg::Kill => state.kill(),
+            Msg::Climb(step) => state.climb(step),
             Msg::Exited(exit) => state.exited(exit, &me),
             Msg::Settled => state.settled(&me),
         }

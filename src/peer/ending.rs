@@ -13,7 +13,10 @@ use crate::{
     egress,
     ingress::End,
     limits,
-    process::{Exit, Tail},
+    process::{
+        Exit, Tail,
+        ladder::{self, Step},
+    },
 };
 
 impl State {
@@ -46,16 +49,19 @@ impl State {
         if let Some(egress) = &self.egress {
             let _ = egress.cast(egress::Msg::Close);
         }
-        if grace.is_zero() {
-            return self.kill();
+        for (after, step) in ladder::steps(grace) {
+            if after.is_zero() {
+                self.climb(step);
+            } else {
+                me.send_after(after, move || Msg::Climb(step));
+            }
         }
-        me.send_after(grace / 2, || Msg::Term);
-        me.send_after(grace, || Msg::Kill);
     }
 
-    pub(super) fn term(&self) {
-        if let Some(process) = self.process.as_ref().filter(|_| self.exit.is_none()) {
-            process.term();
+    pub(super) fn climb(&self, step: Step) {
+        match self.process.as_ref().filter(|_| self.exit.is_none()) {
+            Some(process) if step == Step::Term => process.term(),
+            _ => self.kill(),
         }
     }
 

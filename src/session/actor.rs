@@ -384,9 +384,10 @@ impl State {
 
     /// Whether nothing runs, waits or is open in it (R69).
     fn is_idle(&self) -> bool {
-        let asked = self.ledger.count(Side::Peer) + self.ledger.count(Side::Host);
-        let quiet = !self.turn.is_active() && self.turn.waiting() == 0 && asked == 0;
-        quiet && self.terminals.is_empty() && self.stage == Stage::Live
+        // The turn first: while one streams, nothing else is looked at.
+        let quiet = !self.turn.is_active() && self.turn.waiting() == 0 && self.stage == Stage::Live;
+        let asked = |side| self.ledger.count(side) > 0;
+        quiet && self.terminals.is_empty() && !asked(Side::Peer) && !asked(Side::Host)
     }
 
     /// Publishes what has changed; most lines change nothing.

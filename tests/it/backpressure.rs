@@ -334,6 +334,54 @@ fn a_flood_does_not_starve_another_session() {
     scene.host.result(&close);
 }
 
+/// R107, R116: a close is answered behind all that was said of the session, also to a host that reads late.
+#[test]
+fn a_close_is_answered_behind_what_waits_for_a_slow_host() {
+    let mut scene = Scene::brisk(|_| {});
+    let (session, mut peer) = scene.session("work");
+    let (id, prompt) = scene.turn(&session, &mut peer);
+    scene.host.stop_reading();
+    for _ in 0..100 {
+        peer.update(&"x".repeat(8 << 10));
+    }
+    scene.sandbox.wait_quiet(&session);
+    let close = scene.host.request("session/close", json!({"sessionId": session}));
+    peer.expect("session/cancel");
+    peer.end_turn(&prompt);
+    peer.wait_gone();
+    wait_until("the session is gone", PATIENCE, || !scene.sandbox.sessions().contains(&session));
+    scene.host.resume_reading();
+    assert_eq!(scene.host.stop_reason(&id), "cancelled");
+    scene.host.result(&close);
+    let answers = |line: &[u8], id: &Value| {
+        let message: Value = serde_json::from_slice(line).unwrap();
+        message.get("method").is_none() && message["id"] == *id
+    };
+    let lines = scene.host.raw_lines();
+    let closed = lines.iter().position(|line| answers(line, &close)).unwrap();
+    let ended = lines.iter().position(|line| answers(line, &id)).unwrap();
+    let last = lines.iter().rposition(|line| line::shown(line).contains(&session)).unwrap();
+    assert!(closed > ended && closed > last, "closed {closed}, ended {ended}, last update {last}");
+}
+
+/// R111: a line larger than the queue does not take the place of what the daemon itself has to say.
+#[test]
+fn a_notice_fits_behind_a_large_line() {
+    let mut scene = Scene::brisk(|_| {});
+    let (session, mut peer) = scene.session("work");
+    let (first, prompt) = scene.turn(&session, &mut peer);
+    scene.host.stop_reading();
+    peer.update(&"x".repeat(10 << 20));
+    scene.sandbox.wait_quiet(&session);
+    let second = scene.host.prompt(&session, "and then");
+    peer.end_turn(&prompt);
+    let prompt = peer.expect("session/prompt");
+    scene.host.resume_reading();
+    assert_eq!(scene.host.stop_reason(&first), "end_turn");
+    peer.end_turn(&prompt);
+    assert_eq!(scene.host.stop_reason(&second), "end_turn");
+}
+
 /// R116, R117, R204: nothing of a session comes behind the answer to its close.
 #[test]
 fn nothing_comes_behind_the_answer_to_a_close() {
