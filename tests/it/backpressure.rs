@@ -371,13 +371,18 @@ fn a_notice_fits_behind_a_large_line() {
     let (session, mut peer) = scene.session("work");
     let (first, prompt) = scene.turn(&session, &mut peer);
     scene.host.stop_reading();
+    // The first line is what the reader was waiting for when it was stopped.
+    peer.update("short");
     peer.update(&"x".repeat(10 << 20));
     scene.sandbox.wait_quiet(&session);
     let second = scene.host.prompt(&session, "and then");
+    wait_until("the second prompt waits", PATIENCE, || {
+        scene.sandbox.control("sessions.show", json!({ "id": session }))["session"]["waiting"] == 1
+    });
     peer.end_turn(&prompt);
-    let prompt = peer.expect("session/prompt");
     scene.host.resume_reading();
     assert_eq!(scene.host.stop_reason(&first), "end_turn");
+    let prompt = peer.expect("session/prompt");
     peer.end_turn(&prompt);
     assert_eq!(scene.host.stop_reason(&second), "end_turn");
 }
