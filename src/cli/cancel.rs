@@ -2,9 +2,7 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
-
-use super::{Failure, Globals, operator::Operator, print};
+use super::{Failure, Globals, operator};
 
 /// Arguments of `cancel`.
 #[derive(Debug, clap::Args)]
@@ -16,10 +14,6 @@ pub(super) struct Args {
 
 impl Args {
     pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
-        let mut operator = Operator::connect(&globals.paths()?)?;
-        let id = operator.resolve(&self.id)?;
-        operator.call("sessions.cancel", &json!({ "id": id }))?;
-        print(&format!("cancelled {id}\n"))?;
-        Ok(ExitCode::SUCCESS)
+        operator::order(globals, &self.id, "sessions.cancel", "cancelled")
     }
 }

@@ -2,9 +2,7 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
-
-use super::{Failure, Globals, operator::Operator, print};
+use super::{Failure, Globals, operator};
 
 /// Arguments of `close`.
 #[derive(Debug, clap::Args)]
@@ -16,10 +14,6 @@ pub(super) struct Args {
 
 impl Args {
     pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
-        let mut operator = Operator::connect(&globals.paths()?)?;
-        let id = operator.resolve(&self.id)?;
-        operator.call("sessions.close", &json!({ "id": id }))?;
-        print(&format!("closed {id}\n"))?;
-        Ok(ExitCode::SUCCESS)
+        operator::order(globals, &self.id, "sessions.close", "closed")
     }
 }

@@ -2,12 +2,10 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
-    Failure, Globals,
-    operator::Operator,
-    print,
+    Failure, Globals, operator,
     style::{self, Style, one_line},
     table::Table,
 };
@@ -22,14 +20,7 @@ pub(super) struct Args {
 
 impl Args {
     pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
-        let listed = Operator::connect(&globals.paths()?)?.call("sessions.list", &json!({}))?;
-        if self.json {
-            print(&format!("{listed}\n"))?;
-        } else {
-            let listed: Value = serde_json::from_str(listed.get()).unwrap_or_default();
-            print(&table(&listed, style::now_ms(), Style::of(&std::io::stdout())))?;
-        }
-        Ok(ExitCode::SUCCESS)
+        operator::show(globals, "sessions.list", self.json, table)
     }
 }
 
@@ -68,6 +59,8 @@ pub(super) fn shown(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// R260: a table for people; what is missing, and what would move the cursor, is not shown.

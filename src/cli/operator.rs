@@ -5,6 +5,7 @@
 use std::{
     io::{self, BufRead, BufReader, Write},
     os::unix::net::UnixStream,
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
@@ -15,6 +16,10 @@ use serde_json::{
 };
 use thiserror::Error;
 
+use super::{
+    Failure, Globals, print,
+    style::{self, Style},
+};
 use crate::{
     config::Paths,
     limits::LINE_BYTES_MAX,
@@ -211,6 +216,32 @@ fn pick<'a>(ids: impl Iterator<Item = &'a str>, prefix: &str) -> Result<String, 
             Err(OperatorError::Ambiguous { prefix: prefix.to_owned(), candidates })
         }
     }
+}
+
+/// Gives one order for the session that a prefix names, and says which one it was.
+pub(super) fn order(globals: &Globals, prefix: &str, method: &str, done: &str) -> Result<ExitCode, Failure> {
+    let mut operator = Operator::connect(&globals.paths()?)?;
+    let id = operator.resolve(prefix)?;
+    operator.call(method, &json!({ "id": id }))?;
+    print(&format!("{done} {id}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks for something and prints it: as it came, or drawn for people.
+pub(super) fn show(
+    globals: &Globals,
+    method: &str,
+    json: bool,
+    draw: impl FnOnce(&Value, u64, Style) -> String,
+) -> Result<ExitCode, Failure> {
+    let answer = Operator::connect(&globals.paths()?)?.call(method, &json!({}))?;
+    if json {
+        print(&format!("{answer}\n"))?;
+    } else {
+        let answer: Value = serde_json::from_str(answer.get()).unwrap_or_default();
+        print(&draw(&answer, style::now_ms(), Style::of(&io::stdout())))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{
     Failure, Globals,
     ls::shown,
-    operator::Operator,
-    print,
+    operator,
     style::{self, Style},
     table::Table,
 };
@@ -23,14 +22,7 @@ pub(super) struct Args {
 
 impl Args {
     pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
-        let tree = Operator::connect(&globals.paths()?)?.call("tree", &json!({}))?;
-        if self.json {
-            print(&format!("{tree}\n"))?;
-        } else {
-            let tree: Value = serde_json::from_str(tree.get()).unwrap_or_default();
-            print(&drawn(&tree, style::now_ms(), Style::of(&std::io::stdout())))?;
-        }
-        Ok(ExitCode::SUCCESS)
+        operator::show(globals, "tree", self.json, drawn)
     }
 }
 
@@ -90,6 +82,8 @@ fn facts(facts: &Map<String, Value>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// R259: the tree is drawn as it is, with what is known of every actor.
