@@ -102,6 +102,12 @@ impl Stat {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{Read, Write},
+        os::unix::process::CommandExt,
+        process::{Command, Stdio},
+    };
+
     use super::*;
 
     fn stat(pid: i32, parent: i32) -> Stat {
@@ -134,9 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_in_the_picture() {
-        let pid = i32::try_from(std::process::id()).unwrap();
-        let figures = Processes::read().figures(pid, None).unwrap();
-        assert!(figures.rss_bytes > 0 && figures.pgid > 0);
+    fn a_running_process_is_in_the_picture() {
+        let mut cat = Command::new("cat");
+        let mut child = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"!").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).expect("it runs");
+        let pid = i32::try_from(child.id()).unwrap();
+        let figures = Processes::read().figures(pid, None);
+        child.kill().and_then(|()| child.wait()).unwrap();
+        let figures = figures.unwrap();
+        assert!(figures.rss_bytes > 0);
+        assert_eq!((figures.pid, figures.pgid), (pid, pid));
     }
 }

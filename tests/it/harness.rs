@@ -2,6 +2,7 @@
 //! stand on.
 
 use std::{
+    os::unix::process::CommandExt,
     path::Path,
     process::{Command, Stdio},
 };
@@ -21,7 +22,8 @@ use crate::{
 fn start(socket: &Path, flags: &[&str]) -> Host {
     let mut command = Command::new(ACPVISOR);
     command.args(["demo-agent", "--puppet", socket.to_str().unwrap()]).args(flags);
-    Host::spawn(command.env("MARK", "here").stderr(Stdio::null()))
+    // A group of its own, as under the daemon: ours may be led from outside our PID namespace, and then has no number.
+    Host::spawn(command.env("MARK", "here").stderr(Stdio::null()).process_group(0))
 }
 
 /// A host and the process it talks to.
