@@ -21,6 +21,7 @@ use crate::{
     process::{self, Records},
     root::{self, Root},
     socket::{self, ClaimError},
+    store::{self, StoreError},
     wire::{Letter, Word},
 };
 
@@ -44,6 +45,9 @@ pub enum DaemonError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The store is not to be had.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The machine does not give what it needs.
     #[error("start the runtime: {0}")]
     Runtime(#[from] std::io::Error),
@@ -85,6 +89,11 @@ pub fn run(config: Config, paths: Paths, foreground: bool) -> Result<(), DaemonE
     for reaped in records.sweep() {
         tracing::warn!(?reaped, "left behind by a former daemon");
     }
+    let mut store = store::open(&paths.state_dir)?;
+    store.session_bytes_max = config.limits.session_bytes_max;
+    if !store.repaired.is_empty() {
+        tracing::warn!(repaired = ?store.repaired, "cut off by the end of a former daemon");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (stop, wanted) = watch::channel(false);
     let arguments = root::Arguments {
@@ -97,7 +106,7 @@ pub fn run(config: Config, paths: Paths, foreground: bool) -> Result<(), DaemonE
         numbers: Arc::default(),
         stop,
     };
-    let end = runtime.block_on(live(arguments, wanted, foreground));
+    let end = runtime.block_on(live(arguments, store, wanted, foreground));
     runtime.shutdown_timeout(Duration::from_millis(200));
     drop(claim.tenure);
     end
@@ -105,12 +114,13 @@ pub fn run(config: Config, paths: Paths, foreground: bool) -> Result<(), DaemonE
 
 async fn live(
     arguments: root::Arguments,
+    store: store::Opened,
     wanted: watch::Receiver<bool>,
     foreground: bool,
 ) -> Result<(), DaemonError> {
     let signals = Signals::new()?;
     let tree = |e: &dyn std::fmt::Display| DaemonError::Tree(e.to_string());
-    let (root, ended) = Actor::spawn(None, Root, arguments).await.map_err(|e| tree(&e))?;
+    let (root, ended) = Actor::spawn(None, Root, (arguments, store)).await.map_err(|e| tree(&e))?;
     tracing::info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "daemon ready");
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     if !foreground {

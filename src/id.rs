@@ -62,6 +62,8 @@ pub enum Address {
     Session(SessionId),
     /// One process behind a session.
     Peer(SessionId, Generation),
+    /// Whoever is not there: what is sent there is lost.
+    Nobody,
 }
 
 /// Names one open request to the actor that minted it. Means nothing anywhere else.

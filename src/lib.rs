@@ -29,9 +29,9 @@
 //! | [`peer`] | one process behind a session: start, handshake, lines, death |
 //! | [`berth`] | one place per session id where open, take-over and end follow one another; what agents said of themselves |
 //! | [`residency`] | the bounded number of live sessions: reserve, commit, or drop |
-//! | [`store`] | what is known of sessions beyond their lives; in memory for now |
+//! | [`store`] | what outlives its actors, in one SQLite file: one writer thread with group commit, readers beside it |
 //! | [`process`] | the shim that stands over each agent, its environment, the kill ladder, records for the next start |
-//! | [`control`] | the operator's side over `control.sock`: reads the cards that actors publish, passes orders on as words |
+//! | [`control`] | the operator's side over `control.sock`: reads the cards that actors publish and the store behind its writer, tells what happens, passes orders on as words |
 //! | [`directory`] | from an address to a mailbox, and the cards; the only file that touches the shared map |
 //! | [`root`], [`daemon`] | the tree: start order, restart verdicts, stop order; the process around it: signals, runtime, exit code |
 //! | [`config`], [`limits`] | every knob with default, unit and range; every ceiling, with their relations asserted when compiled |
@@ -49,9 +49,9 @@
 //! | floor | rooms | imports |
 //! |---|---|---|
 //! | 0 | id, limits, mailbox | nothing of the house |
-//! | 1 | wire, config, supervisor, log, event, tomb, fault -> hello | floor 0 |
-//! | 2 | ingress, process, directory, socket | 0, 1 |
-//! | 3 | egress, residency, store -> peer -> session -> berth -> host, control | 0 to 2, and what is left of it |
+//! | 1 | wire, config, supervisor, log, event, scrub, tomb, fault -> hello, policy | floor 0 |
+//! | 2 | ingress, process, directory, socket -> store -> history | 0, 1, and what is left of it |
+//! | 3 | egress, residency -> peer -> session -> berth -> host, control | 0 to 2, and what is left of it |
 //! | 4 | root -> daemon | 0 to 3 |
 //! | door | start -> bridge, demo -> cli -> main | 0, 1 and what is left of it; the verb `daemon` opens the house |
 //!
@@ -176,6 +176,7 @@ pub mod egress;
 pub mod event;
 pub mod fault;
 pub mod hello;
+pub mod history;
 pub mod host;
 pub mod id;
 pub mod ingress;
@@ -183,6 +184,7 @@ pub mod limits;
 pub mod log;
 mod mailbox;
 pub mod peer;
+pub mod policy;
 pub mod process;
 pub mod residency;
 pub mod root;

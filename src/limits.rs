@@ -54,6 +54,8 @@ pub const STDERR_SHOWN_CHARS: usize = 500;
 pub const REAP_MS_MAX: u64 = 1_000;
 /// Clean-up budget of a stop (R209).
 pub const STOP_MS_MAX: u64 = 4_000;
+/// The store has until then, counted from the order to stop, to write what it was given (R209).
+pub const STOP_FLUSH_MS_MAX: u64 = 4_700;
 /// The daemon ends itself after this, whatever happens (R209).
 pub const STOP_HARD_MS_MAX: u64 = 5_000;
 
@@ -73,10 +75,64 @@ pub const CHILDREN_MAX: usize = 1_024;
 pub const OPEN_PERMISSIONS_MAX: usize = 16;
 /// Requests of one peer open towards its host.
 pub const OPEN_PEER_REQUESTS_MAX: usize = 256;
-/// Saved sessions kept while they live in memory only.
-pub const SAVED_SESSIONS_MAX: usize = 1_024;
+/// Bytes of a transcript that are read from the store at once.
+pub const REPLAY_PAGE_BYTES: usize = MIB;
+/// Bytes of a transcript that a blank process is given as its context (R31).
+pub const CONTEXT_BYTES_MAX: usize = 256 << 10;
+/// Sessions on one page of a list (R45).
+pub const LIST_PAGE: usize = 50;
+/// Sessions on one page of an operator's list at most.
+pub const LIST_PAGE_MAX: usize = 1_000;
+/// Rows that a subscriber of events may be behind (R258).
+pub const EVENTS_BEHIND_ROWS_MAX: u64 = 4_096;
+/// Bytes of the same.
+pub const EVENTS_BEHIND_BYTES_MAX: u64 = 8 << 20;
+/// Streams of events on one connection.
+pub const SUBSCRIPTIONS_MAX: usize = 8;
+/// Longest piece of an export.
+pub const EXPORT_PIECE_BYTES: usize = 256 << 10;
+/// Messages of the user that may wait in an inbox (R189).
+pub const INBOX_USER_ENTRIES_MAX: usize = 20;
+/// Messages of everybody else that may wait in an inbox (R189).
+pub const INBOX_OTHER_ENTRIES_MAX: usize = 100;
+/// Text of either of them (R189).
+pub const INBOX_SHARE_BYTES_MAX: usize = 7 * MIB;
+/// Text that may wait in an inbox in all (R186).
+pub const INBOX_BYTES_MAX: usize = 8 * MIB;
+/// What a session may hold before it is made shorter (R289).
+pub const SESSION_BYTES_MAX: u64 = 1 << 30;
+/// Writes that the store commits together (R273).
+pub const COMMIT_WRITES_MAX: usize = 4_096;
+/// Bytes of lines with which no further write joins a commit.
+pub const COMMIT_BYTES_MAX: usize = 16 * MIB;
+/// What is committed is on the disk after this, whoever waits for it (R273).
+pub const SYNC_MS_MAX: u64 = 1_000;
+/// Pause before what found no space is tried again (R274).
+pub const SPACE_RETRY_MS: u64 = 1_000;
+/// Connections that read the store at once.
+pub const STORE_READERS_MAX: usize = 4;
+/// How long the store waits for a lock that another program holds.
+pub const STORE_LOCK_MS_MAX: u64 = 5_000;
+
 /// Longest path of a Unix socket on Linux (R255).
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// Bytes of old turns that are made shorter at once (R289).
+pub const SHRINK_PIECE_BYTES: usize = 4 * MIB;
+/// A joined chunk of a replayed message (R37, R281).
+pub const REPLAY_JOINED_BYTES_MAX: usize = 64 << 10;
+/// A message in one piece, when it came in one: longer ones are replayed in several (R281).
+pub const REPLAY_PIECE_BYTES_MAX: usize = MIB - (8 << 10);
+/// Text of a tool call that is replayed whole; a longer one by its head and tail (R281).
+pub const REPLAY_TEXT_BYTES_MAX: usize = 64 << 10;
+/// Diffs, images and input of a tool call that are replayed; beyond it a note stands for them (R281).
+pub const REPLAY_WHOLE_BYTES_MAX: usize = MIB;
+/// What is known of all open tool calls of a history that is read; beyond it the largest is shown early (R281).
+pub const REPLAY_CALLS_BYTES_MAX: usize = 8 * MIB;
+/// Terminals whose output is remembered while a history is read (R37).
+pub const REPLAY_TERMINALS_MAX: usize = 64;
+/// Head and tail kept of the output of each.
+pub const REPLAY_TERMINAL_BYTES_MAX: usize = 64 << 10;
 
 /// Restarts of one program in one directory before it is held back (R227).
 pub const RESTARTS_MAX: usize = 3;
@@ -90,6 +146,11 @@ const _: () =
 const _: () = assert!(QUEUE_ITEMS_MAX + WINDOW_ITEMS + OPEN_PEER_REQUESTS_MAX < QUEUE_ITEMS_LAST);
 const _: () = assert!(LINE_BYTES_MAX <= LARGE_POOL_BYTES, "the longest line must fit its budget");
 const _: () = assert!(LINE_BYTES_MAX < HOST_BYTES_MAX, "one line must not take a host's whole budget");
-const _: () = assert!(STOP_CANCEL_GRACE_MS < STOP_MS_MAX && STOP_MS_MAX < STOP_HARD_MS_MAX);
+const _: () = assert!(REPLAY_JOINED_BYTES_MAX <= REPLAY_PIECE_BYTES_MAX && REPLAY_PIECE_BYTES_MAX < MIB);
+const _: () = assert!(REPLAY_TEXT_BYTES_MAX + REPLAY_WHOLE_BYTES_MAX < REPLAY_CALLS_BYTES_MAX);
+const _: () = assert!(CONTEXT_BYTES_MAX < LINE_BYTES_MAX, "the context must fit the prompt that carries it");
+const _: () = assert!(STOP_CANCEL_GRACE_MS < STOP_MS_MAX && STOP_MS_MAX < STOP_FLUSH_MS_MAX);
+const _: () = assert!(STOP_FLUSH_MS_MAX < STOP_HARD_MS_MAX);
 const _: () = assert!(BATCH_ITEMS_MAX * 2 <= WINDOW_ITEMS);
+const _: () = assert!(INBOX_SHARE_BYTES_MAX < INBOX_BYTES_MAX, "no share must fill the whole inbox");
 const _: () = assert!(READ_BYTES_MAX <= WINDOW_BYTES, "what one read brings must fit a window");

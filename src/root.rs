@@ -20,13 +20,13 @@ use crate::{
     directory::{Card, Directory, Listing},
     host,
     id::Address,
-    limits::{LARGE_POOL_BYTES, STOP_MS_MAX},
+    limits::{LARGE_POOL_BYTES, STOP_FLUSH_MS_MAX, STOP_MS_MAX},
     mailbox::carries,
     process::{self, Records},
     residency::Residency,
-    session::Shared,
+    session::{Room, Shared},
     socket::{self, Door, Refused},
-    store::Store,
+    store::{self, Store},
     supervisor::{Intensity, Restart, Verdict, verdict},
     wire::{Letter, Word, credit::Large, letter::Done},
 };
@@ -78,7 +78,6 @@ pub struct Root;
 pub struct State {
     args: Arguments,
     config: Arc<RwLock<Arc<Config>>>,
-    directory: Directory,
     shared: Arc<Shared>,
     berths: ActorRef<berth::Msg>,
     hosts: ActorRef<host::Message>,
@@ -91,13 +90,18 @@ pub struct State {
 impl Actor for Root {
     type Msg = Msg;
     type State = State;
-    type Arguments = Arguments;
+    type Arguments = (Arguments, store::Opened);
 
-    async fn pre_start(&self, me: ActorRef<Msg>, args: Arguments) -> Result<State, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        me: ActorRef<Msg>,
+        (args, opened): Self::Arguments,
+    ) -> Result<State, ActorProcessingErr> {
         let directory = Directory::default();
         let listing = directory.enter(Address::Root, me.get_derived(), Card::new("root", "", ""));
         let cell = me.get_cell();
-        let (store, _) = Actor::spawn_linked(None, Store, directory.clone(), cell.clone()).await?;
+        let reader = opened.reader.clone();
+        let (store, _) = Actor::spawn_linked(None, Store, (directory.clone(), opened), cell.clone()).await?;
         let slots = (args.config.limits.sessions_max, directory.clone());
         let (residency, _) = Actor::spawn_linked(None, Residency, slots, cell.clone()).await?;
         let shared = Arc::new(Shared {
@@ -106,16 +110,18 @@ impl Actor for Root {
             records: args.records.clone(),
             homes: args.paths.homes_dir(),
             large: Large::new(LARGE_POOL_BYTES),
+            room: Room::new(&args.config.limits, directory.clone()),
             store,
+            reader,
+            host: args.config.host.clone(),
         });
         let (berths, _) = Actor::spawn_linked(None, Berths, (shared.clone(), residency), cell).await?;
         let config = Arc::new(RwLock::new(args.config.clone()));
         let hosts = listen(&args, &config, &shared, &berths, &me).await?;
-        let control = operate(&args, &directory, &me).await?;
+        let control = operate(&args, &shared, &berths, &me).await?;
         Ok(State {
             args,
             config,
-            directory,
             shared,
             berths,
             hosts,
@@ -179,7 +185,7 @@ impl State {
                 Ear::Host => {
                     self.hosts = listen(&self.args, &self.config, &self.shared, &self.berths, me).await?
                 }
-                Ear::Control => self.control = operate(&self.args, &self.directory, me).await?,
+                Ear::Control => self.control = operate(&self.args, &self.shared, &self.berths, me).await?,
             }
         }
         Ok(())
@@ -195,6 +201,8 @@ impl State {
         let _ = self.args.stop.send(true);
         self.stopping = Some(vec![done]);
         let (hosts, berths, me) = (self.hosts.clone(), self.berths.clone(), me.clone());
+        let (store, reader) = (self.shared.store.clone(), self.shared.reader.clone());
+        let due = Instant::now() + Duration::from_millis(STOP_FLUSH_MS_MAX);
         tokio::spawn(async move {
             let _ = hosts.cast(host::Message::Shut);
             let (drained, all) = oneshot::channel();
@@ -205,6 +213,11 @@ impl State {
             let (closed, all) = oneshot::channel();
             let _ = hosts.cast(host::Message::Close(closed));
             let _ = all.await;
+            // What was said last is written, and the log is moved into the file, before the process goes (R273).
+            let _ = store.drain();
+            if tokio::time::timeout_at(due.into(), reader.ended()).await.is_err() {
+                tracing::warn!("the store did not end in time");
+            }
             let _ = me.cast(Msg::Down);
         });
     }
@@ -239,16 +252,20 @@ async fn listen(
 
 async fn operate(
     args: &Arguments,
-    directory: &Directory,
+    shared: &Arc<Shared>,
+    berths: &ActorRef<berth::Msg>,
     me: &ActorRef<Msg>,
 ) -> Result<ActorRef<control::Message>, ActorProcessingErr> {
     let arguments = control::Arguments {
         listener: args.control.try_clone()?,
         door: door(args.config.nested),
-        directory: directory.clone(),
+        directory: shared.directory.clone(),
         config: args.config.clone(),
         paths: args.paths.clone(),
         started: args.started,
+        store: shared.store.clone(),
+        reader: shared.reader.clone(),
+        berths: berths.clone(),
     };
     Ok(Actor::spawn_linked(None, control::Listener, arguments, me.get_cell()).await?.0)
 }

@@ -9,6 +9,7 @@ use super::{
     actor::{self, Berth, Idle},
     learnt::Learnt,
     operation::{self, Answer, Operation},
+    shrink::shrink,
 };
 use crate::{
     directory::{Card, Listing},
@@ -16,8 +17,9 @@ use crate::{
     mailbox::carries,
     residency,
     session::{self, Ending, Order, Reason, Report, Shared},
+    store::{self, Oversize},
     supervisor::{Intensity, Verdict},
-    wire::{Call, Envelope, Frame, Letter, Loss, RpcError, Word, credit::Credit},
+    wire::{Call, Envelope, Frame, Letter, Loss, RpcError, Word, credit::Credit, letter::Done},
 };
 
 /// What they take.
@@ -26,14 +28,22 @@ pub enum Msg {
     Initialize(Box<Order>),
     /// A host's `session/new`.
     Open(Box<Order>),
-    /// A host's `session/resume`.
-    Resume(Box<Order>),
+    /// A host's `session/load` or `session/resume`.
+    Take(Box<Order>),
+    /// A host's `session/fork` of that session.
+    Fork(Box<Order>, SessionId),
+    /// Let a saved session live without a host; told when it does, or why not.
+    Revive(Box<Order>, Done),
+    /// Remove a session for good (R285).
+    Delete(SessionId, Answer),
     /// End a session.
     End(SessionId, Ending, Answer),
     /// From a session.
     Report(Report),
     /// From a berth.
     Idle(Idle),
+    /// A session became too large (R289).
+    Oversize(Oversize),
     /// From an operator.
     Post(Letter),
     /// The daemon stops: end everything. Answered when all are gone.
@@ -82,6 +92,7 @@ impl Actor for Berths {
         (shared, residency): Self::Arguments,
     ) -> Result<State, ActorProcessingErr> {
         let card = Card::new("berths", "", "root");
+        let _ = shared.store.cast(store::Msg::Watch(me.get_derived()));
         Ok(State {
             _listing: shared.directory.enter(Address::Berths, me.get_derived(), card),
             shared,
@@ -98,10 +109,16 @@ impl Actor for Berths {
         match msg {
             Msg::Initialize(order) => state.initialize(order, &me).await?,
             Msg::Open(order) => state.open(order, &me).await?,
-            Msg::Resume(order) => state.resume(order, &me).await?,
+            Msg::Take(order) => state.take(order, &me).await?,
+            Msg::Fork(order, source) => state.fork(order, source, &me).await?,
+            Msg::Revive(order, done) => state.revive(order, done, &me).await?,
+            Msg::Delete(id, answer) => state.give(id, Operation::Delete(answer), &me).await?,
             Msg::End(id, ending, answer) => state.give(id, Operation::End(ending, answer), &me).await?,
             Msg::Report(report) => state.report(report),
             Msg::Idle(idle) => state.idle(&idle),
+            Msg::Oversize(Oversize { session, .. }) => {
+                drop(tokio::spawn(shrink(state.shared.clone(), session)));
+            }
             Msg::Post(letter) => state.post(letter, &me).await?,
             Msg::Drain(done) => state.drain(done, &me).await?,
         }
@@ -125,9 +142,10 @@ impl Actor for Berths {
 impl State {
     async fn initialize(&mut self, order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
         match self.learnt.recall(order.learnt_key) {
-            Some(answer) => {
-                self.answer_from_memory(&order, &session::offer(answer, &order.capabilities, &order.name))
-            }
+            Some(answer) => self.answer_from_memory(
+                &order,
+                &session::offer(answer, &order.capabilities, &order.name, self.shared.host.fork),
+            ),
             None => return self.open(order, me).await,
         }
         Ok(())
@@ -154,9 +172,32 @@ impl State {
         Ok(())
     }
 
-    async fn resume(&mut self, mut order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
+    async fn take(&mut self, mut order: Box<Order>, me: &ActorRef<Msg>) -> Result<(), ractor::SpawnErr> {
         order.held_back = self.may_start(order.program(), &order.name);
-        self.give(order.id.clone(), Operation::Resume(order), me).await
+        self.give(order.id.clone(), Operation::Take(order), me).await
+    }
+
+    async fn fork(
+        &mut self,
+        order: Box<Order>,
+        source: SessionId,
+        me: &ActorRef<Msg>,
+    ) -> Result<(), ractor::SpawnErr> {
+        match self.may_start(order.program(), &order.name) {
+            Some(error) => operation::refuse(&self.shared, &order, &error),
+            None => self.give(order.id.clone(), Operation::Fork(order, source), me).await?,
+        }
+        Ok(())
+    }
+
+    async fn revive(
+        &mut self,
+        mut order: Box<Order>,
+        done: Done,
+        me: &ActorRef<Msg>,
+    ) -> Result<(), ractor::SpawnErr> {
+        order.held_back = self.may_start(order.program(), &order.name);
+        self.give(order.id.clone(), Operation::Revive(order, done), me).await
     }
 
     /// Why this program is not started now.
@@ -240,6 +281,13 @@ impl State {
                 let answer = Answer::Operator { done, ended: false };
                 self.give(id, Operation::End(ending, answer), me).await?;
             }
+            Letter::Word { word: Word::Delete(id, done), .. } => {
+                let answer = Answer::Operator { done, ended: self.hurry(&id, Word::Abort) };
+                self.give(id, Operation::Delete(answer), me).await?;
+            }
+            Letter::Word { word: Word::Release(id, done), .. } => {
+                self.give(id, Operation::Release(done), me).await?;
+            }
             Letter::Word { word: Word::Kill(id, done), .. } => {
                 let ending = Ending::at_once(Reason::Killed);
                 let answer = Answer::Operator { done, ended: self.hurry(&id, Word::Abort) };
@@ -278,4 +326,4 @@ impl State {
     }
 }
 
-carries!(Msg: Report => Report, Idle => Idle, Letter => Post);
+carries!(Msg: Report => Report, Idle => Idle, Oversize => Oversize, Letter => Post);

@@ -7,6 +7,7 @@ mod actor;
 mod berths;
 mod learnt;
 mod operation;
+mod shrink;
 
 pub use berths::{Berths, Msg};
 pub use operation::Answer;

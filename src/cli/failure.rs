@@ -1,6 +1,6 @@
 //! Why a verb did not do its work, and the exit code that says so (R260, R288).
 
-use std::{error::Error, io};
+use std::{error::Error, io, path::PathBuf};
 
 use thiserror::Error;
 
@@ -46,6 +46,17 @@ pub(super) enum Failure {
     /// The run did not get as far as an outcome.
     #[error(transparent)]
     Run(#[from] super::run::RunError),
+    /// Somebody was asked and did not say yes.
+    #[error("remove the session: nobody said yes")]
+    Unconfirmed,
+    /// A file cannot be written.
+    #[error("write {}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// Nobody reads what is printed, or it cannot be written.
     #[error("write to stdout: {0}")]
     Stdout(#[source] io::Error),
@@ -55,7 +66,7 @@ impl Failure {
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Operator(OperatorError::TooShort(_)) => 2,
+            Self::Usage(_) | Self::Operator(OperatorError::TooShort { .. }) => 2,
             Self::Start(StartError::NotRunning { .. })
             | Self::Operator(OperatorError::Start(StartError::NotRunning { .. })) => 3,
             Self::Daemon { code, .. } => *code,

@@ -4,18 +4,27 @@
 //! daemon: it speaks to the sockets like anybody else.
 
 mod acp;
+mod attach;
 mod cancel;
 mod close;
 mod daemon;
 mod demo_agent;
+mod events;
+mod export;
 mod failure;
+mod inbox;
 mod ls;
 mod operator;
+mod rm;
 mod run;
+mod send;
+mod show;
 mod status;
 mod stop;
 mod style;
 mod table;
+mod text;
+mod told;
 mod tree;
 
 use std::{
@@ -92,12 +101,26 @@ enum Verb {
     Status(status::Args),
     /// Show every actor and process of the daemon
     Tree(tree::Args),
-    /// List the sessions
+    /// List the sessions, live and saved
     Ls(ls::Args),
+    /// Show one session with everything that is known of it
+    Show(show::Args),
+    /// Follow a session from its beginning until it ends
+    Attach(attach::Args),
+    /// Put a message into the inbox of a session
+    Send(send::Args),
+    /// Look after the messages that wait for a session
+    Inbox(inbox::Args),
     /// Cancel the running turn of a session
     Cancel(cancel::Args),
     /// Close a session and end its process
     Close(close::Args),
+    /// Remove a session with everything that is known of it
+    Rm(rm::Args),
+    /// Print the transcript of a session
+    Export(export::Args),
+    /// Print what happens, as it happens
+    Events(events::Args),
     /// Stop the daemon
     Stop(stop::Args),
     /// Be the scripted agent that needs no network
@@ -113,8 +136,15 @@ impl Verb {
             Self::Status(args) => args.run(globals),
             Self::Tree(args) => args.run(globals),
             Self::Ls(args) => args.run(globals),
+            Self::Show(args) => args.run(globals),
+            Self::Attach(args) => args.run(globals),
+            Self::Send(args) => args.run(globals),
+            Self::Inbox(args) => args.run(globals),
             Self::Cancel(args) => args.run(globals),
             Self::Close(args) => args.run(globals),
+            Self::Rm(args) => args.run(globals),
+            Self::Export(args) => args.run(globals),
+            Self::Events(args) => args.run(globals),
             Self::Stop(args) => args.run(globals),
             Self::DemoAgent(args) => args.run(),
         }
@@ -171,13 +201,34 @@ mod tests {
     /// R260: every verb is known, and a wrong argument is wrong usage.
     #[test]
     fn wrong_arguments_are_wrong_usage() {
-        let verbs = ["daemon", "acp", "run", "status", "tree", "ls", "cancel", "close", "stop"];
+        let verbs = [
+            "daemon", "acp", "run", "status", "tree", "ls", "show", "attach", "send", "inbox", "cancel",
+            "close", "rm", "export", "events", "stop",
+        ];
         for verb in verbs {
             let error = Cli::try_parse_from(["acpvisor", verb, "--no-such-option"]).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{verb}");
         }
-        for line in [&["acpvisor"][..], &["acpvisor", "cancel"], &["acpvisor", "fly"], &["acpvisor", "run"]] {
-            assert_eq!(Cli::try_parse_from(line).unwrap_err().exit_code(), 2, "{line:?}");
+        for line in [
+            &[][..],
+            &["cancel"],
+            &["fly"],
+            &["run"],
+            &["send", "x"],
+            &["inbox"],
+            &["inbox", "x", "fly"],
+            &["inbox", "x", "edit", "e"],
+            &["export", "x", "--format", "html"],
+            &["export", "x", "--json", "--format", "events"],
+            &["run", "--detach", "--resume", "x", "hello"],
+            &["run", "--resume", "x", "--agent", "a", "hello"],
+        ] {
+            let line = [&["acpvisor"], line].concat();
+            assert_eq!(Cli::try_parse_from(&line).unwrap_err().exit_code(), 2, "{line:?}");
+        }
+        for line in [&["inbox", "x"][..], &["inbox", "x", "ls", "--json"], &["inbox", "x", "edit", "e", "-"]]
+        {
+            assert!(Cli::try_parse_from([&["acpvisor"], line].concat()).is_ok(), "{line:?}");
         }
         assert_eq!(Cli::try_parse_from(["acpvisor", "--help"]).unwrap_err().exit_code(), 0);
     }

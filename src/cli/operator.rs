@@ -3,6 +3,7 @@
 //! Owns one connection. Never waits for ever: an answer that does not come is an error.
 
 use std::{
+    borrow::Cow,
     io::{self, BufRead, BufReader, Write},
     os::unix::net::UnixStream,
     process::ExitCode,
@@ -28,6 +29,12 @@ use crate::{
 
 /// Longest wait for an answer; closing a session takes as long as its process may take to end.
 const ANSWER_MAX: Duration = Duration::from_secs(70);
+/// Longest line of the daemon's: an event may hold a line of an agent and what it says once more.
+const SAID_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
+/// What a prefix of an id usually means.
+const SESSION: &str = "session";
+/// Sessions looked at for a prefix: more than that are named by none.
+const PREFIX_PAGE: usize = 1_000;
 /// Fewest characters that may stand for a whole id: whatever is left out of a script must not mean a session.
 const PREFIX_MIN: usize = 4;
 /// Candidates shown for an ambiguous session id.
@@ -63,15 +70,30 @@ pub(super) enum OperatorError {
         /// JSON-RPC code.
         code: i64,
     },
-    /// Too little to be meant for one session.
-    #[error("tell which session {0:?} is: give {PREFIX_MIN} characters of its id at least; see: acpvisor ls")]
-    TooShort(String),
-    /// No session has an id that starts so.
-    #[error("find the session {0}: no id starts with that; see: acpvisor ls")]
-    NoSuchSession(String),
+    /// Too little to be meant for one session, or message.
+    #[error(
+        "tell which {what} {prefix:?} is: give {PREFIX_MIN} characters of its id at least; see: {}",
+        list(what)
+    )]
+    TooShort {
+        /// What was meant.
+        what: &'static str,
+        /// What was typed.
+        prefix: String,
+    },
+    /// None has an id that starts so.
+    #[error("find the {what} {prefix}: no id starts with that; see: {}", list(what))]
+    NoSuch {
+        /// What was meant.
+        what: &'static str,
+        /// What was typed.
+        prefix: String,
+    },
     /// More than one has.
-    #[error("tell which session {prefix} is; more than one id starts with that:\n  {}", candidates.join("\n  "))]
+    #[error("tell which {what} {prefix} is; more than one id starts with that:\n  {}", candidates.join("\n  "))]
     Ambiguous {
+        /// What was meant.
+        what: &'static str,
         /// What was typed.
         prefix: String,
         /// What it could mean.
@@ -83,16 +105,31 @@ pub(super) enum OperatorError {
 #[derive(Debug)]
 pub(super) struct Operator {
     stream: BufReader<UnixStream>,
+    /// The line that is not whole yet.
+    begun: Vec<u8>,
     next: u64,
 }
 
+/// A line of the daemon's.
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct Said<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
     result: Option<&'a RawValue>,
     error: Option<Refusal>,
+}
+
+/// Something that the daemon tells unasked.
+pub(super) struct Told<'a> {
+    /// What.
+    pub method: &'a str,
+    /// Its params.
+    pub params: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -103,6 +140,40 @@ struct Refusal {
     message: String,
 }
 
+impl<'a> Said<'a> {
+    fn read(line: &'a str) -> io::Result<Self> {
+        serde_json::from_str(line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    /// The result, when it is the answer to that request.
+    fn answer_to(&self, id: &str, method: &str) -> Result<Option<Box<RawValue>>, OperatorError> {
+        match (self.id, &self.error) {
+            // under no id: it is about the connection
+            (None, Some(refusal)) => Err(OperatorError::TurnedAway { message: refusal.message.clone() }),
+            (Some(answered), Some(refusal)) if answered.get() == id => Err(OperatorError::Refused {
+                method: method.to_owned(),
+                message: refusal.message.clone(),
+                code: refusal.code,
+            }),
+            (Some(answered), None) if answered.get() == id && self.method.is_none() => {
+                Ok(Some(self.result.map_or_else(null, ToOwned::to_owned)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn told(&self) -> Option<Told<'_>> {
+        let method = self.method.as_deref().filter(|_| self.id.is_none())?;
+        Some(Told { method, params: self.params.unwrap_or(RawValue::NULL) })
+    }
+}
+
+/// The params of a line that tells of an event.
+pub(super) fn event(line: &str) -> Option<&RawValue> {
+    let said = Said::read(line).ok()?;
+    said.params.filter(|_| said.id.is_none() && said.method.as_deref() == Some("event"))
+}
+
 impl Operator {
     /// Connects to the daemon that runs; starts none.
     pub fn connect(paths: &Paths) -> Result<Self, OperatorError> {
@@ -111,45 +182,62 @@ impl Operator {
 
     /// Speaks over that connection.
     pub fn over(stream: UnixStream) -> Self {
-        Self { stream: BufReader::new(stream), next: 1 }
+        Self { stream: BufReader::new(stream), begun: Vec::new(), next: 1 }
     }
 
     /// One request; its result as the daemon wrote it.
     pub fn call(&mut self, method: &str, params: &Value) -> Result<Box<RawValue>, OperatorError> {
+        self.call_told(method, params, |_| Ok::<_, OperatorError>(()))
+    }
+
+    /// The same, with what is told before the answer.
+    pub fn call_told<E: From<OperatorError>>(
+        &mut self,
+        method: &str,
+        params: &Value,
+        mut told: impl FnMut(&Told<'_>) -> Result<(), E>,
+    ) -> Result<Box<RawValue>, E> {
         let lost = |source| OperatorError::Lost { method: method.to_owned(), source };
         let id = self.next.to_string();
         let request = json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
         self.next += 1;
         // a daemon that takes nothing may have said why before it closed the connection
         let unsent = self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).err();
-        let until = Instant::now() + ANSWER_MAX;
         loop {
-            let line = match self.line(until) {
+            let line = match self.line(Instant::now() + ANSWER_MAX) {
                 Ok(line) => line,
-                Err(error) => return Err(lost(unsent.unwrap_or(error))),
+                Err(error) => return Err(lost(unsent.unwrap_or(error)).into()),
             };
-            let unreadable = |error| lost(io::Error::new(io::ErrorKind::InvalidData, error));
-            let answer: Answer<'_> = serde_json::from_str(&line).map_err(unreadable)?;
-            match (answer.id, answer.error) {
-                // under no id: it is about the connection
-                (None, Some(Refusal { message, .. })) => return Err(OperatorError::TurnedAway { message }),
-                (Some(answered), error) if answered.get() == id => {
-                    if let Some(Refusal { code, message }) = error {
-                        return Err(OperatorError::Refused { method: method.to_owned(), message, code });
-                    }
-                }
-                _ => continue,
+            let said = Said::read(&line).map_err(lost)?;
+            match said.answer_to(&id, method)? {
+                Some(result) => return Ok(result),
+                None => said.told().map_or(Ok(()), |words| told(&words))?,
             }
-            return Ok(answer.result.map_or_else(null, ToOwned::to_owned));
         }
     }
 
-    /// The one session whose id is that, or starts with that.
+    /// What is told unasked, and the next of it; nothing when none comes in time.
+    pub fn next_told(&mut self, patience: Duration) -> Result<Option<String>, OperatorError> {
+        let lost = |source| OperatorError::Lost { method: "events".to_owned(), source };
+        match self.line(Instant::now() + patience) {
+            Ok(line) => Ok(Some(line)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                Ok(None)
+            }
+            Err(error) => Err(lost(error)),
+        }
+    }
+
+    /// The one session, live or saved, whose id is that, or starts with that.
     pub fn resolve(&mut self, prefix: &str) -> Result<String, OperatorError> {
-        let listed = self.call("sessions.list", &json!({}))?;
-        let listed: Value = serde_json::from_str(listed.get()).unwrap_or_default();
+        if prefix.is_empty() {
+            return Err(OperatorError::TooShort { what: SESSION, prefix: String::new() });
+        }
+        let params = json!({ "saved": true, "prefix": prefix, "limit": PREFIX_PAGE });
+        let listed = self.call("sessions.list", &params)?;
+        let listed = value(&listed);
         let sessions = listed["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        pick(sessions.iter().filter_map(|session| session["id"].as_str()), prefix)
+        pick(sessions.iter().filter_map(|session| session["id"].as_str()), prefix, SESSION)
     }
 
     /// Waits till the daemon has closed the connection; tells whether it did.
@@ -164,9 +252,8 @@ impl Operator {
         }
     }
 
-    /// The next line; an error at the end of the connection.
+    /// The next line; an error at the end of the connection. One that is not whole in time goes on the next time.
     fn line(&mut self, until: Instant) -> io::Result<String> {
-        let mut line = Vec::new();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -179,14 +266,14 @@ impl Operator {
             }
             let newline = memchr::memchr(b'\n', available);
             let taken = newline.map_or(available.len(), |at| at + 1);
-            line.extend_from_slice(&available[..taken]);
+            self.begun.extend_from_slice(&available[..taken]);
             self.stream.consume(taken);
             if newline.is_some() {
-                return String::from_utf8(line)
+                return String::from_utf8(std::mem::take(&mut self.begun))
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error));
             }
-            if line.len() > LINE_BYTES_MAX {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "its line is longer than 32 MiB"));
+            if self.begun.len() > SAID_BYTES_MAX {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "its line is longer than 128 MiB"));
             }
         }
     }
@@ -196,26 +283,40 @@ fn null() -> Box<RawValue> {
     to_raw_value(&Value::Null).expect("null is JSON")
 }
 
+/// Where ids of that are shown.
+fn list(what: &str) -> &'static str {
+    if what == SESSION { "acpvisor ls --all" } else { "acpvisor inbox ID" }
+}
+
 /// A whole id wins over longer ones that start with it.
-fn pick<'a>(ids: impl Iterator<Item = &'a str>, prefix: &str) -> Result<String, OperatorError> {
+pub(super) fn pick<'a>(
+    ids: impl Iterator<Item = &'a str>,
+    prefix: &str,
+    what: &'static str,
+) -> Result<String, OperatorError> {
     let mut candidates: Vec<String> = ids.filter(|id| id.starts_with(prefix)).map(str::to_owned).collect();
     if let Some(exact) = candidates.iter().position(|id| id == prefix) {
         return Ok(candidates.swap_remove(exact));
     }
     if prefix.chars().count() < PREFIX_MIN {
-        return Err(OperatorError::TooShort(prefix.to_owned()));
+        return Err(OperatorError::TooShort { what, prefix: prefix.to_owned() });
     }
     match candidates.len() {
-        0 => Err(OperatorError::NoSuchSession(prefix.to_owned())),
+        0 => Err(OperatorError::NoSuch { what, prefix: prefix.to_owned() }),
         1 => Ok(candidates.swap_remove(0)),
         all => {
             candidates.truncate(CANDIDATES_MAX);
             if all > CANDIDATES_MAX {
                 candidates.push(format!("and {} more", all - CANDIDATES_MAX));
             }
-            Err(OperatorError::Ambiguous { prefix: prefix.to_owned(), candidates })
+            Err(OperatorError::Ambiguous { what, prefix: prefix.to_owned(), candidates })
         }
     }
+}
+
+/// An answer as a value.
+pub(super) fn value(answer: &RawValue) -> Value {
+    serde_json::from_str(answer.get()).unwrap_or_default()
 }
 
 /// Gives one order for the session that a prefix names, and says which one it was.
@@ -235,11 +336,19 @@ pub(super) fn show(
     draw: impl FnOnce(&Value, u64, Style) -> String,
 ) -> Result<ExitCode, Failure> {
     let answer = Operator::connect(&globals.paths()?)?.call(method, &json!({}))?;
+    present(&answer, json, draw)
+}
+
+/// Prints an answer: as it came, or drawn for people.
+pub(super) fn present(
+    answer: &RawValue,
+    json: bool,
+    draw: impl FnOnce(&Value, u64, Style) -> String,
+) -> Result<ExitCode, Failure> {
     if json {
         print(&format!("{answer}\n"))?;
     } else {
-        let answer: Value = serde_json::from_str(answer.get()).unwrap_or_default();
-        print(&draw(&answer, style::now_ms(), Style::of(&io::stdout())))?;
+        print(&draw(&value(answer), style::now_ms(), Style::of(&io::stdout())))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -254,11 +363,11 @@ mod tests {
     #[test]
     fn a_prefix_must_be_unique() {
         let ids = ["abcd1", "abcd2", "abc", "abcd12"];
-        assert_eq!(pick(ids.into_iter(), "abcd2").unwrap(), "abcd2");
-        assert_eq!(pick(ids.into_iter(), "abcd1").unwrap(), "abcd1", "a whole id wins");
-        assert_eq!(pick(ids.into_iter(), "abc").unwrap(), "abc", "however short it is");
-        assert!(matches!(pick(ids.into_iter(), "xxxx"), Err(OperatorError::NoSuchSession(_))));
-        let said = pick(ids.into_iter(), "abcd").unwrap_err().to_string();
+        assert_eq!(pick(ids.into_iter(), "abcd2", SESSION).unwrap(), "abcd2");
+        assert_eq!(pick(ids.into_iter(), "abcd1", SESSION).unwrap(), "abcd1", "a whole id wins");
+        assert_eq!(pick(ids.into_iter(), "abc", SESSION).unwrap(), "abc", "however short it is");
+        assert!(matches!(pick(ids.into_iter(), "xxxx", SESSION), Err(OperatorError::NoSuch { .. })));
+        let said = pick(ids.into_iter(), "abcd", SESSION).unwrap_err().to_string();
         assert!(["abcd1", "abcd2", "abcd12"].iter().all(|id| said.contains(id)), "{said}");
     }
 
@@ -266,10 +375,10 @@ mod tests {
     #[test]
     fn a_prefix_must_be_long_enough_to_be_meant() {
         for prefix in ["", "a", "abc", "äöü"] {
-            let picked = pick(["abcdef"].into_iter(), prefix);
-            assert!(matches!(picked, Err(OperatorError::TooShort(_))), "{prefix}");
+            let picked = pick(["abcdef"].into_iter(), prefix, SESSION);
+            assert!(matches!(picked, Err(OperatorError::TooShort { .. })), "{prefix}");
         }
-        assert_eq!(pick(["abcdef"].into_iter(), "abcd").unwrap(), "abcdef");
+        assert_eq!(pick(["abcdef"].into_iter(), "abcd", SESSION).unwrap(), "abcdef");
     }
 
     /// R255: a daemon that refused the connection before it was asked anything is heard all the same.

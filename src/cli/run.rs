@@ -6,16 +6,17 @@ mod aside;
 mod budget;
 mod consent;
 mod conversation;
+mod detached;
 mod drive;
 mod outcome;
-mod screen;
+pub(super) mod screen;
 mod terminal;
 #[cfg(test)]
 mod tests;
 
 use std::{
     env, fs,
-    io::{self, IsTerminal, Read, Write},
+    io::{self, IsTerminal, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{self, ExitCode},
@@ -30,7 +31,13 @@ use tokio::{
     sync::mpsc::{self, Receiver, Sender},
 };
 
-use super::{Failure, Globals, operator::Operator, style::Style, warn_of_other_config};
+use super::{
+    Failure, Globals,
+    operator::{Operator, value},
+    send::MESSAGE_BYTES_MAX,
+    style::Style,
+    text, warn_of_other_config,
+};
 use crate::{
     config::{Config, Paths},
     hello::Hello,
@@ -71,11 +78,18 @@ pub(super) enum RunError {
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Agent to run; without it the default agent
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     agent: Option<String>,
     /// Directory the agent works in; without it the current one
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     cwd: Option<PathBuf>,
+    /// Go on with this session, with its own agent and in its own directory; it is taken from whoever has it. The
+    /// first four characters of its id or more are enough while they are unique
+    #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    resume: Option<String>,
+    /// Print the session's id and return at once; the turn goes on without anybody. See: acpvisor attach
+    #[arg(long, conflicts_with_all = ["resume", "timeout", "max_turns", "stall", "format"])]
+    detach: bool,
     /// File whose text is put before the prompt
     #[arg(long, value_name = "FILE")]
     role: Option<PathBuf>,
@@ -105,11 +119,8 @@ impl Args {
         if let Some(error) = unread {
             super::failure::warn(format_args!("failed to {error}; going on with the daemon that runs"));
         }
-        let cwd = directory(self.cwd.as_deref())?;
         let prompt = self.whole_prompt()?;
-        let attended = io::stdin().is_terminal() && io::stderr().is_terminal();
-        let some = |time: Duration| (!time.is_zero()).then_some(time);
-        let budget = Budget { stall: some(self.stall), wall: some(self.timeout), turns_max: self.max_turns };
+        let place = self.place(&paths)?;
         let mut stream = start::connect(&paths, Socket::Host, !self.no_start)?;
         if globals.config.is_some() {
             let status = Operator::connect(&paths).and_then(|mut daemon| daemon.call("status", &json!({})));
@@ -117,50 +128,96 @@ impl Args {
             let status = status.ok().and_then(|status| serde_json::from_str(status.get()).ok());
             warn_of_other_config(&paths.config, &status.unwrap_or_default());
         }
-        let hello = hello(self.agent.as_deref(), &cwd, &config);
+        let hello = hello(place.agent.as_deref(), &place.cwd, &config);
         // of a connection that is closed already the reason may be there to read
         let _ = stream.write_all(hello.line().as_bytes());
-        let task = Task { cwd, prompt, attended, budget };
-        Ok(ExitCode::from(converse(stream, task, self.format, paths)?))
+        if self.detach {
+            return detached::start(stream, &paths, &place.cwd, &prompt);
+        }
+        let task = self.task(&place, prompt);
+        let leaves = place.session.filter(|_| place.lives);
+        Ok(ExitCode::from(converse(stream, task, self.format, paths, leaves)?))
+    }
+
+    fn task(&self, place: &Place, prompt: String) -> Task {
+        let attended = io::stdin().is_terminal() && io::stderr().is_terminal();
+        let some = |time: Duration| (!time.is_zero()).then_some(time);
+        let budget = Budget { stall: some(self.stall), wall: some(self.timeout), turns_max: self.max_turns };
+        Task { cwd: place.cwd.clone(), resume: place.session.clone(), prompt, attended, budget }
+    }
+
+    /// Where it runs: as it was wanted, or where the session is that it goes on with.
+    fn place(&self, paths: &Paths) -> Result<Place, Failure> {
+        let Some(prefix) = &self.resume else {
+            let cwd = directory(self.cwd.as_deref())?;
+            return Ok(Place { agent: self.agent.clone(), cwd, session: None, lives: false });
+        };
+        let mut daemon = Operator::over(start::connect(paths, Socket::Control, !self.no_start)?);
+        let id = daemon.resolve(prefix)?;
+        let shown = value(&daemon.call("sessions.show", &json!({ "id": id }))?);
+        let session = &shown["session"];
+        Ok(Place {
+            agent: session["agent"].as_str().map(str::to_owned),
+            cwd: directory(session["cwd"].as_str().map(Path::new))?,
+            session: Some(id),
+            lives: session["state"] == "live",
+        })
     }
 
     /// Role, blank line, prompt (R228).
     fn whole_prompt(&self) -> Result<String, Failure> {
-        let prompt = if self.prompt == "-" { text_of("stdin", io::stdin())? } else { self.prompt.clone() };
-        if prompt.trim().is_empty() {
-            return Err(Failure::Usage("run an empty prompt: say what is to be done".to_owned()));
-        }
+        let most = if self.detach { MESSAGE_BYTES_MAX } else { PROMPT_BYTES_MAX };
+        let prompt = text::typed(self.prompt.clone(), "prompt", most)?;
         let whole = match &self.role {
             None => prompt,
             Some(file) => {
                 let unreadable = |error| Failure::Usage(format!("read the role {}: {error}", file.display()));
-                let role = text_of(&file.display().to_string(), fs::File::open(file).map_err(unreadable)?)?;
+                let role = fs::File::open(file).map_err(unreadable)?;
+                let role = text::read(&file.display().to_string(), role, "role", PROMPT_BYTES_MAX)?;
                 format!("{}\n\n{prompt}", role.trim_end())
             }
         };
-        if whole.len() > PROMPT_BYTES_MAX {
-            return Err(Failure::Usage(format!(
-                "run a prompt of {} bytes: at most {PROMPT_BYTES_MAX}",
-                whole.len()
-            )));
+        if whole.len() > most {
+            return Err(Failure::Usage(format!("run a prompt of {} bytes: at most {most}", whole.len())));
         }
         Ok(whole)
     }
 }
 
-fn converse(stream: UnixStream, task: Task, format: Format, paths: Paths) -> Result<u8, RunError> {
+/// Where a run takes place.
+struct Place {
+    agent: Option<String>,
+    cwd: String,
+    /// The session that it goes on with.
+    session: Option<String>,
+    /// That session is live, and is to stay so.
+    lives: bool,
+}
+
+/// Runs until there is an outcome. The session `leaves` then stays live without us.
+fn converse(
+    stream: UnixStream,
+    task: Task,
+    format: Format,
+    paths: Paths,
+    leaves: Option<String>,
+) -> Result<u8, RunError> {
     // one worker beside the main thread: signals are seen while a write to stdout waits for its reader
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let session = Arc::new(OnceLock::new());
-    let interrupts = watch_signals(&runtime, paths, Arc::clone(&session))?;
+    let interrupts = watch_signals(&runtime, paths.clone(), Arc::clone(&session))?;
     let stdout = io::stdout();
     let mut screen =
         Screen::new(format, stdout.lock(), io::stderr(), Style::of(&stdout), stdout.is_terminal());
     let began = |id: &str| drop(session.set(id.to_owned()));
     let outcome = runtime.block_on(async {
         stream.set_nonblocking(true)?;
-        let stream = tokio::net::UnixStream::from_std(stream)?;
-        drive::drive(stream, Conversation::new(task), &mut screen, interrupts, began).await
+        let mut stream = tokio::net::UnixStream::from_std(stream)?;
+        let outcome =
+            drive::drive(&mut stream, Conversation::new(task), &mut screen, interrupts, began).await;
+        // while our connection stands: its end would end the session
+        leaves.iter().for_each(|id| order(&paths, "sessions.detach", id));
+        outcome
     });
     match &outcome {
         Ok(outcome) => screen.finish(outcome),
@@ -202,11 +259,14 @@ async fn forward(mut signal: Signal, to: Sender<()>) {
 
 /// Without a session the end of our connection is enough.
 fn kill(paths: &Paths, session: Option<&String>) {
-    let Some(id) = session else { return };
-    let killed =
-        Operator::connect(paths).and_then(|mut daemon| daemon.call("sessions.kill", &json!({ "id": id })));
-    if let Err(error) = killed {
-        super::failure::warn(format_args!("failed to kill the session {id}: {error}"));
+    session.into_iter().for_each(|id| order(paths, "sessions.kill", id));
+}
+
+/// Gives an order whose failure changes nothing of what came before.
+fn order(paths: &Paths, method: &str, id: &str) {
+    let done = Operator::connect(paths).and_then(|mut daemon| daemon.call(method, &json!({ "id": id })));
+    if let Err(error) = done {
+        super::failure::warn(format_args!("failed to {error}, for session {id}"));
     }
 }
 
@@ -226,16 +286,6 @@ fn directory(wanted: Option<&Path>) -> Result<String, Failure> {
         return Err(unusable("it is not a directory"));
     }
     absolute.into_os_string().into_string().map_err(|_| unusable("its name is not UTF-8"))
-}
-
-/// Everything there is, up to what a prompt may have.
-fn text_of(name: &str, from: impl Read) -> Result<String, Failure> {
-    let mut text = String::new();
-    let most = u64::try_from(PROMPT_BYTES_MAX).unwrap_or(u64::MAX);
-    from.take(most + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| Failure::Usage(format!("read the prompt from {name}: {error}")))?;
-    Ok(text)
 }
 
 /// A number of seconds, or a number with `s`, `m` or `h`.

@@ -26,7 +26,7 @@ impl Args {
     }
 }
 
-fn drawn(tree: &Value, now_ms: u64, style: Style) -> String {
+pub(super) fn drawn(tree: &Value, now_ms: u64, style: Style) -> String {
     let mut drawing = Drawing { table: Table::new(&COLUMNS), now_ms };
     for root in tree["roots"].as_array().into_iter().flatten() {
         drawing.node(root, "", "");

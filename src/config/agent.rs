@@ -34,6 +34,48 @@ pub struct Agent {
     /// Whether a line that is no proper JSON-RPC fails the session (R6). Default: false.
     #[serde(default)]
     pub strict_wire: bool,
+    /// What becomes of a session whose host is lost (R112). Default: `end`.
+    #[serde(default)]
+    pub on_host_loss: OnHostLoss,
+    /// How a process that can neither resume nor load learns what was said (R31). Default: `transcript`.
+    #[serde(default)]
+    pub context: Context,
+    /// What becomes of questions while no host is there (R141). Default: `wait`.
+    #[serde(default)]
+    pub unattended: Unattended,
+}
+
+/// What becomes of a session whose host is lost (R112).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnHostLoss {
+    /// What runs is cancelled, and the session ends; it can be loaded again.
+    #[default]
+    End,
+    /// What runs goes on into the store.
+    Continue,
+}
+
+/// How a blank process learns what was said before it (R31).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Context {
+    /// Its first prompt is preceded by the transcript.
+    #[default]
+    Transcript,
+    /// It does not.
+    None,
+}
+
+/// What becomes of questions that no host hears (R140, R141).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unattended {
+    /// They wait for somebody, as long as `permission_wait_s`.
+    #[default]
+    Wait,
+    /// They are refused at once.
+    Refuse,
 }
 
 /// Whose home a peer sees (R230, R234).
@@ -72,6 +114,9 @@ impl Agent {
             handshake_s: default_handshake_s(),
             stop_grace_ms: default_stop_grace_ms(),
             strict_wire: false,
+            on_host_loss: OnHostLoss::default(),
+            context: Context::default(),
+            unattended: Unattended::default(),
         }
     }
 }

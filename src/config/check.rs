@@ -12,7 +12,7 @@ use toml::{
 use super::{
     DEMO,
     finding::{Findings, did_you_mean},
-    knob::{AGENT, AGENT_REQUIRED, CONFIG, Knob, LIMITS, Takes, quoted},
+    knob::{AGENT, AGENT_REQUIRED, CONFIG, HOST, Knob, LIMITS, Takes, quoted},
 };
 
 type Value<'i> = Spanned<DeValue<'i>>;
@@ -38,7 +38,12 @@ fn table(findings: &mut Findings, path: &str, table: &DeTable<'_>, knobs: &[Knob
 
 fn unknown(name: &str, knobs: &[Knob]) -> String {
     let mut problem = "no such key".to_owned();
-    let homes = [("outside any table", CONFIG), ("in [limits]", LIMITS), ("in [agent.NAME]", AGENT)];
+    let homes = [
+        ("outside any table", CONFIG),
+        ("in [limits]", LIMITS),
+        ("in [host]", HOST),
+        ("in [agent.NAME]", AGENT),
+    ];
     match homes.iter().find(|(_, keys)| keys.iter().any(|knob| knob.key == name)) {
         Some((home, _)) => problem += &format!(" here; it stands {home}"),
         None => problem += &did_you_mean(name, knobs.iter().map(|knob| knob.key)),

@@ -63,12 +63,22 @@ pub const LOG_LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
 /// The homes of an agent, as the file spells them.
 pub const HOMES: &[&str] = &["own", "scratch"];
 
+/// What becomes of a turn whose host is lost, as the file spells it.
+pub const HOST_LOSSES: &[&str] = &["end", "continue"];
+
+/// How a blank process gets its context, as the file spells it.
+pub const CONTEXTS: &[&str] = &["transcript", "none"];
+
+/// What becomes of questions that nobody hears, as the file spells it.
+pub const UNATTENDED: &[&str] = &["wait", "refuse"];
+
 /// The keys outside any table.
 pub const CONFIG: &[Knob] = &[
     knob("default_agent", Takes::Agent),
     knob("log_level", Takes::Word(LOG_LEVELS)),
     knob("nested", Takes::Switch),
     knob("limits", Takes::Table(LIMITS)),
+    knob("host", Takes::Table(HOST)),
     knob("agent", Takes::Agents(AGENT)),
 ];
 
@@ -82,7 +92,16 @@ pub const LIMITS: &[Knob] = &[
     whole("write_stall_ms", 100, 600_000, "milliseconds"),
     whole("cancel_grace_ms", 100, 600_000, "milliseconds"),
     whole("warm_ms", 100, 600_000, "milliseconds"),
+    whole("detached_idle_ms", 30_000, 3_600_000, "milliseconds"),
+    whole("permission_wait_s", 1, 86_400, "seconds"),
+    whole("hibernate_after_s", 1, 604_800, "seconds"),
+    whole("peers_max", 1, 4_096, "processes"),
+    whole("peers_memory_max", 1, 1 << 24, "mebibytes"),
+    whole("session_bytes_max", 1 << 20, 1 << 40, "bytes"),
 ];
+
+/// The keys of `[host]`.
+pub const HOST: &[Knob] = &[knob("fork", Takes::Switch), knob("options_during_turn", Takes::Switch)];
 
 /// The keys of `[agent.NAME]`.
 pub const AGENT: &[Knob] = &[
@@ -95,6 +114,9 @@ pub const AGENT: &[Knob] = &[
     whole("handshake_s", 1, 600, "seconds"),
     whole("stop_grace_ms", 0, 60_000, "milliseconds"),
     knob("strict_wire", Takes::Switch),
+    knob("on_host_loss", Takes::Word(HOST_LOSSES)),
+    knob("context", Takes::Word(CONTEXTS)),
+    knob("unattended", Takes::Word(UNATTENDED)),
 ];
 
 /// The keys of `[agent.NAME]` that have no default.

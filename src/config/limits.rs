@@ -26,6 +26,19 @@ pub struct Limits {
     pub cancel_grace_ms: u64,
     /// A warm process nobody uses is ended after this, 100 to 600000 (R14). Default: 30000.
     pub warm_ms: u64,
+    /// A session without a host and without work ends after this, 30000 to 3600000 (R61). Default: 300000.
+    pub detached_idle_ms: u64,
+    /// A permission request waits so long for somebody while no host is there, 1 to 86400 s (R140). Default: 300.
+    pub permission_wait_s: u64,
+    /// An idle process that can take its session up again is ended after this, 1 to 604800 s (R283). Default: 1800.
+    pub hibernate_after_s: u64,
+    /// Agent processes at once, 1 to 4096; idle ones make room (R283). Default: 4096.
+    pub peers_max: usize,
+    /// Memory of all agents with everything below them, in MiB, 1 to 16777216; idle ones make room (R283).
+    /// Default: 16777216.
+    pub peers_memory_max: u64,
+    /// Bytes of a session's transcript before old output is made shorter, 1 MiB to 1 TiB (R289). Default: 1 GiB.
+    pub session_bytes_max: u64,
 }
 
 impl Limits {
@@ -46,6 +59,12 @@ impl Default for Limits {
             write_stall_ms: limits::WRITE_STALL_MS_MAX,
             cancel_grace_ms: limits::CANCEL_GRACE_MS,
             warm_ms: 30_000,
+            detached_idle_ms: 300_000,
+            permission_wait_s: 300,
+            hibernate_after_s: 1_800,
+            peers_max: 4_096,
+            peers_memory_max: 1 << 24,
+            session_bytes_max: 1 << 30,
         }
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use agent::{Agent, Home};
+pub use agent::{Agent, Context, Home, OnHostLoss, Unattended};
 pub use check::is_agent_name;
 pub use finding::Finding;
 pub use limits::Limits;
@@ -39,8 +39,26 @@ pub struct Config {
     pub nested: bool,
     /// Ceilings and deadlines.
     pub limits: Limits,
+    /// What hosts may do.
+    pub host: Host,
     /// The agents, by name.
     pub agent: BTreeMap<String, Agent>,
+}
+
+/// What hosts may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Host {
+    /// Whether `session/fork` is offered (R49). Default: true.
+    pub fork: bool,
+    /// Whether options of the agent may be set while a turn runs (R178). Default: false.
+    pub options_during_turn: bool,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self { fork: true, options_during_turn: false }
+    }
 }
 
 /// How much the log says (R269).
@@ -62,6 +80,7 @@ impl Default for Config {
             log_level: LogLevel::Info,
             nested: false,
             limits: Limits::default(),
+            host: Host::default(),
             agent: BTreeMap::new(),
         }
     }
@@ -95,7 +114,7 @@ mod tests {
     use serde_json::Value;
 
     use super::{
-        knob::{AGENT, CONFIG, Knob, LIMITS, Takes},
+        knob::{AGENT, CONFIG, HOST, Knob, LIMITS, Takes},
         *,
     };
 
@@ -138,6 +157,7 @@ mod tests {
         for all in [&structs, &file] {
             assert_eq!(keys(all), names(CONFIG));
             assert_eq!(keys(&all["limits"]), names(LIMITS));
+            assert_eq!(keys(&all["host"]), names(HOST));
             assert_eq!(keys(&all["agent"][DEMO]), names(AGENT));
         }
     }

@@ -21,9 +21,11 @@ use super::{
     service::Service,
 };
 use crate::{
+    berth,
     config::{Config, Paths},
     directory::{Card, Directory, Listing},
     socket::{self, Door, Refusals, Visitor},
+    store::{self, Reader},
     wire::RpcError,
 };
 
@@ -49,6 +51,12 @@ pub struct Arguments {
     pub paths: Paths,
     /// When the daemon started.
     pub started: Instant,
+    /// Remembers sessions.
+    pub store: ActorRef<store::Msg>,
+    /// Reads what it remembers.
+    pub reader: Reader,
+    /// Let saved sessions live.
+    pub berths: ActorRef<berth::Msg>,
 }
 
 /// What happens on its socket.
@@ -77,13 +85,14 @@ impl Actor for Listener {
         me: ActorRef<Message>,
         arguments: Arguments,
     ) -> Result<State, ActorProcessingErr> {
-        let Arguments { listener, door, directory, config, paths, started } = arguments;
+        let Arguments { listener, door, directory, config, paths, started, store, reader, berths } =
+            arguments;
         listener.set_nonblocking(true)?;
         let listener = tokio::net::UnixListener::from_std(listener)?;
         let listing = directory.list(Card::new("listener", "control", "root"));
         let mut ears = JoinSet::new();
         ears.spawn(listen(listener, door, me));
-        let service = Arc::new(Service { directory, config, paths, started });
+        let service = Arc::new(Service { directory, config, paths, started, store, reader, berths });
         Ok(State { service, next: 0, _ears: ears, _listing: listing })
     }
 

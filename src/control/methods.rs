@@ -2,12 +2,22 @@
 //!
 //! Members are snake_case; times are milliseconds or RFC 3339 in UTC. Pure.
 
-use std::collections::BTreeMap;
+mod daemon;
+mod params;
+mod sessions;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::rpc::Refusal;
+use params::NoParams;
+
+pub use daemon::{AgentEntry, Agents, Node, Ordered, Places, Residency, Status, Tree};
+pub use params::{
+    EditParams, EntryParams, ExportParams, Format, ListParams, SendParams, SessionParams, SubscribeParams,
+    UnsubscribeParams,
+};
+pub use sessions::{Entry, Exported, Inbox, Prompt, Sent, Session, Sessions, Shown, Subscribed};
 
 /// Names of all methods, in the order of the reference page.
 pub const METHODS: &[&str] = &[
@@ -16,9 +26,20 @@ pub const METHODS: &[&str] = &[
     "agents",
     "sessions.list",
     "sessions.show",
+    "sessions.send",
     "sessions.cancel",
+    "sessions.detach",
     "sessions.close",
     "sessions.kill",
+    "sessions.delete",
+    "sessions.export",
+    "inbox.list",
+    "inbox.show",
+    "inbox.edit",
+    "inbox.remove",
+    "inbox.again",
+    "events.subscribe",
+    "events.unsubscribe",
     "shutdown",
 ];
 
@@ -32,195 +53,41 @@ pub enum Request {
     Tree,
     /// The agents that can be started. Answers [`Agents`].
     Agents,
-    /// The live sessions. Answers [`Sessions`].
-    SessionsList,
-    /// One of them with what lives below it. Answers [`Shown`].
+    /// The live sessions, and those that are saved. Answers [`Sessions`].
+    SessionsList(ListParams),
+    /// One of them with what is known of it. Answers [`Shown`].
     SessionsShow(SessionParams),
+    /// Puts a message into its inbox. Answers [`Sent`] when that is on the disk.
+    SessionsSend(SendParams),
     /// Cancels what it runs, as `session/cancel` does. Answers [`Ordered`] when the order is given.
     SessionsCancel(SessionParams),
+    /// Takes it from its host; what it runs goes on. Answers [`Ordered`] when that is done.
+    SessionsDetach(SessionParams),
     /// Ends it with the usual grace. Answers [`Ordered`] when it is gone.
     SessionsClose(SessionParams),
     /// Ends it without any grace. Answers [`Ordered`] when it is gone.
     SessionsKill(SessionParams),
+    /// Ends it and removes everything that is known of it. Answers [`Ordered`] when that is done.
+    SessionsDelete(SessionParams),
+    /// Hands out its transcript in pieces. Answers [`Exported`] behind the last.
+    SessionsExport(ExportParams),
+    /// What its inbox holds. Answers [`Inbox`].
+    InboxList(SessionParams),
+    /// One message of it. Answers [`Entry`].
+    InboxShow(EntryParams),
+    /// Lets a message that waits say something else. Answers [`Ordered`].
+    InboxEdit(EditParams),
+    /// Takes a message out. Answers [`Ordered`].
+    InboxRemove(EntryParams),
+    /// Lets a message that is over run again. Answers [`Ordered`].
+    InboxAgain(EntryParams),
+    /// Begins a stream of events. Answers [`Subscribed`] before the first.
+    EventsSubscribe(SubscribeParams),
+    /// Ends it. Answers [`Ordered`] behind the last.
+    EventsUnsubscribe(UnsubscribeParams),
     /// Stops the daemon. Answers [`Ordered`] before it begins.
     Shutdown,
 }
-
-/// Params of a method that takes none.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoParams {}
-
-/// Which session is meant.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SessionParams {
-    /// Its whole id.
-    pub id: String,
-}
-
-/// How the daemon is.
-#[derive(Debug, Serialize)]
-pub struct Status {
-    /// Version of the program.
-    pub version: &'static str,
-    /// Its process.
-    pub pid: u32,
-    /// When it started.
-    pub started: String,
-    /// How long it runs.
-    pub uptime_ms: u64,
-    /// Where its things lie.
-    pub paths: Places,
-    /// How full it is; null while nobody counts.
-    pub residency: Option<Residency>,
-    /// Hosts connected.
-    pub hosts: usize,
-    /// Sessions live.
-    pub sessions: usize,
-    /// Log lines lost since the start.
-    pub dropped_log_lines: u64,
-}
-
-/// Where things lie.
-#[derive(Debug, Serialize)]
-pub struct Places {
-    /// The configuration file; need not exist.
-    pub config: String,
-    /// Directory of the sockets.
-    pub runtime_dir: String,
-    /// Directory of records, logs and the store.
-    pub state_dir: String,
-    /// The socket that speaks ACP.
-    pub host_socket: String,
-    /// This socket.
-    pub control_socket: String,
-    /// Directory of the log.
-    pub logs_dir: String,
-}
-
-/// Sessions against their ceiling (R246).
-#[derive(Debug, Serialize)]
-pub struct Residency {
-    /// Sessions that are there.
-    pub resident: u64,
-    /// Places held for sessions that are being made.
-    pub reserved: u64,
-    /// How many there may be.
-    pub max: u64,
-}
-
-/// The supervision tree (R259).
-#[derive(Debug, Serialize)]
-pub struct Tree {
-    /// Actors without a parent: the root, and whoever is just losing its own.
-    pub roots: Vec<Node>,
-}
-
-/// One actor.
-#[derive(Debug, Serialize)]
-pub struct Node {
-    /// What it is, such as `session` or `peer`.
-    pub kind: String,
-    /// Its name among its kind; empty when there is one only.
-    pub name: String,
-    /// When it started.
-    pub since: String,
-    /// How often it was restarted.
-    pub restarts: u64,
-    /// When the last frame passed, in milliseconds since the Unix epoch; null before the first.
-    pub last_frame_ms: Option<u64>,
-    /// What it says about itself.
-    pub facts: BTreeMap<String, Value>,
-    /// Its process, read when asked; absent without one, null when it is gone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process: Option<Option<Process>>,
-    /// Whom it supervises, oldest first.
-    pub children: Vec<Node>,
-}
-
-/// A process and all that lives below it.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Process {
-    /// Its id.
-    pub pid: i32,
-    /// Its process group.
-    pub pgid: i32,
-    /// Memory of the process itself.
-    pub rss_bytes: u64,
-    /// CPU time of the process itself.
-    pub cpu_ms: u64,
-    /// All processes below the shim, this one among them and the shim not.
-    pub subtree: Sum,
-}
-
-/// Figures of several processes together.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Sum {
-    /// How many they are.
-    pub processes: usize,
-    /// Their memory; what they share counts for each.
-    pub rss_bytes: u64,
-    /// Their CPU time.
-    pub cpu_ms: u64,
-}
-
-/// The agents that can be started.
-#[derive(Debug, Serialize)]
-pub struct Agents {
-    /// By name.
-    pub agents: Vec<AgentEntry>,
-}
-
-/// One of them.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct AgentEntry {
-    /// Its name.
-    pub name: String,
-    /// The program.
-    pub command: String,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Whether it is the one inside the binary.
-    pub builtin: bool,
-    /// Whether it serves a host that names none.
-    pub default: bool,
-}
-
-/// The live sessions.
-#[derive(Debug, Serialize)]
-pub struct Sessions {
-    /// Oldest first.
-    pub sessions: Vec<Session>,
-}
-
-/// One session.
-#[derive(Debug, Serialize)]
-pub struct Session {
-    /// Its id.
-    pub id: String,
-    /// When it became live.
-    pub since: String,
-    /// When its last frame passed, in milliseconds since the Unix epoch; null before the first.
-    pub last_frame_ms: Option<u64>,
-    /// What it says about itself: `agent`, `cwd`, `stage`, `turn`, `waiting`, `open_requests`, `idle`, `host`,
-    /// `peer_session`, `title`, as far as known.
-    #[serde(flatten)]
-    pub facts: BTreeMap<String, Value>,
-}
-
-/// One session with what lives below it.
-#[derive(Debug, Serialize)]
-pub struct Shown {
-    /// The session.
-    pub session: Session,
-    /// Its part of the tree.
-    pub tree: Node,
-}
-
-/// An order was carried out.
-#[derive(Debug, Serialize)]
-pub struct Ordered {}
 
 impl Request {
     /// Reads a request; refuses an unknown method and params that are not its own.
@@ -229,11 +96,22 @@ impl Request {
             "status" => none(params, Self::Status)?,
             "tree" => none(params, Self::Tree)?,
             "agents" => none(params, Self::Agents)?,
-            "sessions.list" => none(params, Self::SessionsList)?,
+            "sessions.list" => Self::SessionsList(members(params)?),
             "sessions.show" => Self::SessionsShow(members(params)?),
+            "sessions.send" => Self::SessionsSend(members(params)?),
             "sessions.cancel" => Self::SessionsCancel(members(params)?),
+            "sessions.detach" => Self::SessionsDetach(members(params)?),
             "sessions.close" => Self::SessionsClose(members(params)?),
             "sessions.kill" => Self::SessionsKill(members(params)?),
+            "sessions.delete" => Self::SessionsDelete(members(params)?),
+            "sessions.export" => Self::SessionsExport(members(params)?),
+            "inbox.list" => Self::InboxList(members(params)?),
+            "inbox.show" => Self::InboxShow(members(params)?),
+            "inbox.edit" => Self::InboxEdit(members(params)?),
+            "inbox.remove" => Self::InboxRemove(members(params)?),
+            "inbox.again" => Self::InboxAgain(members(params)?),
+            "events.subscribe" => Self::EventsSubscribe(members(params)?),
+            "events.unsubscribe" => Self::EventsUnsubscribe(members(params)?),
             "shutdown" => none(params, Self::Shutdown)?,
             unknown => return Err(Refusal::unknown_method(unknown)),
         })
@@ -266,10 +144,21 @@ mod tests {
 
     #[test]
     fn every_method_is_read() {
+        let entry = json!({ "id": "s", "entry": "e" });
+        let message = json!({ "id": "s", "entry": "e", "text": "t" });
         for method in METHODS {
-            let with_id = Request::read(method, json!({ "id": "s" }));
-            let without = Request::read(method, Value::Null);
-            assert!(with_id.is_ok() != without.is_ok(), "{method} takes an id or nothing");
+            let params = match *method {
+                "status" | "tree" | "agents" | "sessions.list" | "events.subscribe" | "shutdown" => {
+                    Value::Null
+                }
+                "sessions.send" | "inbox.edit" => message.clone(),
+                "inbox.show" | "inbox.remove" | "inbox.again" => entry.clone(),
+                "sessions.export" => json!({ "id": "s", "format": "events" }),
+                "events.unsubscribe" => json!({ "subscription": 1 }),
+                _ => json!({ "id": "s" }),
+            };
+            assert!(Request::read(method, params).is_ok(), "{method}");
+            assert!(Request::read(method, json!({ "of_tomorrow": 1 })).is_err(), "{method}");
         }
         assert_eq!(Request::read("nope", Value::Null).unwrap_err().code, -32601);
     }
@@ -284,6 +173,16 @@ mod tests {
             ("sessions.show", json!({ "id": "a", "x": 1 }), "params.x: unknown field `x`, expected `id`"),
             ("sessions.show", json!(["a"]), "params: expected an object"),
             ("status", json!({ "x": 1 }), "params.x: unknown field `x`, there are no fields"),
+            (
+                "sessions.list",
+                json!({ "limit": "9" }),
+                "params.limit: invalid type: string \"9\", expected usize",
+            ),
+            (
+                "sessions.export",
+                json!({ "id": "a", "format": "html" }),
+                "params.format: unknown variant `html`, expected one of `ndjson`, `events`, `markdown`",
+            ),
         ] {
             let refusal = Request::read(method, params).unwrap_err();
             assert_eq!((refusal.code, refusal.message.as_str()), (-32602, said));

@@ -2,24 +2,20 @@
 //!
 //! The actor owns the task that talks and the place the connection takes; the task waits so that the actor does not.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::{
-    io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader},
     net::UnixStream,
     sync::OwnedSemaphorePermit,
     task::JoinSet,
-    time::timeout,
 };
 
-use super::{
-    rpc::{self, Refusal},
-    service::Service,
-};
+use super::{conversation::Conversation, outlet::Outlet, rpc::Refusal, service::Service};
 use crate::{
     directory::{Card, Directory, Listing},
-    limits::{MIB, WRITE_STALL_MS_MAX},
+    limits::MIB,
     socket::Visitor,
 };
 
@@ -70,7 +66,8 @@ impl Actor for Operator {
         talk.spawn(async move {
             let _bell = bell;
             let (read, write) = stream.into_split();
-            if let Err(error) = converse(BufReader::new(read), write, &service).await {
+            let talk = Conversation::new(service, Outlet::over(write));
+            if let Err(error) = converse(BufReader::new(read), talk).await {
                 tracing::debug!(operator = number, %error, "operator lost");
             }
         });
@@ -103,37 +100,19 @@ impl Drop for Bell {
     }
 }
 
-/// Answers requests until the operator leaves. It may say nothing for as long as it likes.
-async fn converse(
-    mut read: impl AsyncBufRead + Unpin,
-    mut write: impl AsyncWrite + Unpin,
-    service: &Service,
-) -> io::Result<()> {
+/// Reads requests until the operator leaves. It may say nothing for as long as it likes.
+async fn converse(mut read: impl AsyncBufRead + Unpin, mut talk: Conversation) -> io::Result<()> {
     let mut line = Vec::new();
     while next(&mut read, &mut line).await? {
         if line.len() > REQUEST_BYTES_MAX {
             let refusal = Refusal::request(format!("a request of more than {REQUEST_BYTES_MAX} bytes"));
-            return send(&mut write, &rpc::answer(&serde_json::Value::Null, Err(refusal))).await;
+            return talk.refuse(refusal).await;
         }
-        if line.trim_ascii().is_empty() {
-            continue;
+        if !line.trim_ascii().is_empty() {
+            talk.serve(&line).await?;
         }
-        serve(&line, &mut write, service).await?;
     }
     Ok(())
-}
-
-async fn serve(line: &[u8], write: &mut (impl AsyncWrite + Unpin), service: &Service) -> io::Result<()> {
-    let message = rpc::read(line);
-    let reply = service.reply(message.call).await;
-    let sent = match message.id {
-        Some(id) => send(write, &rpc::answer(&id, reply.outcome)).await,
-        None => Ok(()),
-    };
-    if reply.stop {
-        service.stop().await;
-    }
-    sent
 }
 
 /// Reads one line, or one byte more than a line may have. False at the end.
@@ -141,9 +120,4 @@ async fn next(read: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> io:
     line.clear();
     let ceiling = u64::try_from(REQUEST_BYTES_MAX + 1).unwrap_or(u64::MAX);
     Ok(read.take(ceiling).read_until(b'\n', line).await? > 0)
-}
-
-async fn send(write: &mut (impl AsyncWrite + Unpin), line: &[u8]) -> io::Result<()> {
-    let patience = Duration::from_millis(WRITE_STALL_MS_MAX);
-    timeout(patience, write.write_all(line)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }

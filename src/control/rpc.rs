@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::store::StoreError;
+
 /// One line as it was understood.
 #[derive(Debug, PartialEq)]
 pub struct Message {
@@ -62,7 +64,23 @@ impl Refusal {
         Self::new(-32603, why)
     }
 
-    /// No live session is called that.
+    /// The store did not do it.
+    pub fn of(error: &StoreError) -> Self {
+        let full = || Some(json!({ "resource": "inbox", "retryable": true }));
+        match error {
+            StoreError::Unknown(id) => Self::unknown_session(id),
+            StoreError::QueueFull { .. } => Self { data: full(), ..Self::internal(error.to_string()) },
+            _ => Self::internal(error.to_string()),
+        }
+    }
+
+    /// The same, of something that came after a message was stored.
+    pub fn although_stored(self, entry: &str) -> Self {
+        let message = format!("the message is stored, but its session is not live: {}", self.message);
+        Self { message, data: Some(json!({ "entry": entry })), ..self }
+    }
+
+    /// No session is called that.
     pub fn unknown_session(id: &str) -> Self {
         let data = Some(json!({ "sessionId": id }));
         Self { data, ..Self::new(-32002, "unknown session") }
@@ -99,6 +117,20 @@ fn call(mut members: Map<String, Value>) -> Result<Call, Refusal> {
         }
         _ => Err(Refusal::request("method: expected a string")),
     }
+}
+
+/// A line that tells something unasked.
+pub fn notification(method: &str, params: impl serde::Serialize) -> Vec<u8> {
+    #[derive(serde::Serialize)]
+    struct Line<'a, P> {
+        jsonrpc: &'a str,
+        method: &'a str,
+        params: P,
+    }
+    let line = Line { jsonrpc: "2.0", method, params };
+    let mut line = serde_json::to_vec(&line).expect("what is told is plain data");
+    line.push(b'\n');
+    line
 }
 
 /// The line that answers.

@@ -1,149 +1,25 @@
 //! Operators against a directory with a small house in it.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+mod house;
+mod inboxes;
+mod streams;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use std::{collections::BTreeSet, sync::Arc};
+
+use ractor::{Actor, ActorRef};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    net::UnixStream,
-    sync::{Semaphore, mpsc},
     task::JoinHandle,
-    time::timeout,
 };
 
-use super::{
-    Arguments, Listener, Message,
-    operator::{Connection, Operator},
-    service::Service,
-};
+use super::{Listener, Message};
 use crate::{
-    config::{Config, Paths},
-    directory::{Card, Directory, Listing},
-    id::{Address, SessionId},
-    socket::{Door, Refused, Visitor, admit},
-    wire::letter::{Letter, Word},
+    socket::{Door, Refused, admit},
+    store::{Op, PromptState},
+    wire::letter::Word,
 };
-
-const DEADLINE: Duration = Duration::from_secs(10);
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    timeout(DEADLINE, future).await.expect("nothing happened for ten seconds")
-}
-
-/// Takes the letters of one address and hands them to the test.
-struct Ear;
-
-impl Actor for Ear {
-    type Msg = Letter;
-    type State = mpsc::UnboundedSender<Word>;
-    type Arguments = Self::State;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Letter>,
-        words: Self::State,
-    ) -> Result<Self::State, ActorProcessingErr> {
-        Ok(words)
-    }
-
-    async fn handle(
-        &self,
-        _: ActorRef<Letter>,
-        letter: Letter,
-        words: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
-        if let Letter::Word { word, .. } = letter {
-            let _ = words.send(word);
-        }
-        Ok(())
-    }
-}
-
-/// A root, berths and the session `s1` with a peer, as far as the directory can tell.
-struct House {
-    directory: Directory,
-    words: mpsc::UnboundedReceiver<Word>,
-    _listings: Vec<Listing>,
-}
-
-impl House {
-    async fn build() -> Self {
-        let directory = Directory::default();
-        let (sender, words) = mpsc::unbounded_channel();
-        let mut listings = Vec::new();
-        let session = SessionId::parse("s1").unwrap();
-        for (address, kind, name, parent) in [
-            (Address::Root, "root", "", ""),
-            (Address::Berths, "berths", "", "root"),
-            (Address::Session(session), "session", "s1", "berths"),
-        ] {
-            let (ear, _) = Actor::spawn(None, Ear, sender.clone()).await.unwrap();
-            listings.push(directory.enter(address, ear.get_derived(), Card::new(kind, name, parent)));
-        }
-        let peer = Card::new("peer", "s1/1", "session/s1");
-        peer.set("pid", std::process::id());
-        listings.push(directory.list(peer));
-        let residency = Card::new("residency", "", "root");
-        for (key, figure) in [("resident", 1), ("reserved", 0), ("max", 32)] {
-            residency.set(key, figure);
-        }
-        listings.push(directory.list(residency));
-        Self { directory, words, _listings: listings }
-    }
-
-    async fn word(&mut self) -> Word {
-        soon(self.words.recv()).await.unwrap()
-    }
-
-    fn service(&self) -> Arc<Service> {
-        let (directory, config) = (self.directory.clone(), Arc::default());
-        Arc::new(Service { directory, config, paths: paths(), started: Instant::now() })
-    }
-
-    async fn operator(&self) -> Client {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let (number, visitor) = (1, Visitor { pid: 1 });
-        let connection = Connection { number, stream: theirs, visitor, place, service: self.service() };
-        Actor::spawn(None, Operator, connection).await.unwrap();
-        Client(BufReader::new(ours))
-    }
-}
-
-fn paths() -> Paths {
-    Paths { config: "/c/config.toml".into(), runtime_dir: "/r".into(), state_dir: "/s".into() }
-}
-
-/// The operator's end of a connection.
-struct Client(BufReader<UnixStream>);
-
-impl Client {
-    async fn connect(path: &std::path::Path) -> Self {
-        Self(BufReader::new(UnixStream::connect(path).await.unwrap()))
-    }
-
-    async fn write(&mut self, text: &str) {
-        self.0.write_all(text.as_bytes()).await.unwrap();
-    }
-
-    async fn read(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        // A reset is an end too.
-        let read = soon(self.0.read_line(&mut line)).await.unwrap_or(0);
-        (read > 0).then(|| serde_json::from_str(&line).unwrap())
-    }
-
-    async fn call(&mut self, method: &str, params: Value) -> Value {
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        self.write(&format!("{request}\n")).await;
-        self.read().await.unwrap()
-    }
-}
+use house::{Client, House, soon};
 
 /// R257, R238: requests are answered in their order, and what is none by its code.
 #[tokio::test]
@@ -189,14 +65,19 @@ async fn status_tells_how_the_daemon_is() {
 #[tokio::test]
 async fn the_reference_page_has_every_member() {
     let house = House::build().await;
+    house.save("saved", vec![Op::Prompt(1, PromptState::Waiting, "host"), house::message("e")]).await;
     let mut client = house.operator().await;
     let page = include_str!("../../docs/control.md");
     for (method, params) in [
         ("status", Value::Null),
         ("tree", Value::Null),
         ("agents", Value::Null),
-        ("sessions.list", Value::Null),
+        ("sessions.list", json!({ "saved": true })),
         ("sessions.show", json!({ "id": "s1" })),
+        ("sessions.send", json!({ "id": "saved", "text": "t" })),
+        ("inbox.list", json!({ "id": "saved" })),
+        ("inbox.show", json!({ "id": "saved", "entry": "e" })),
+        ("events.subscribe", Value::Null),
     ] {
         let result = client.call(method, params).await["result"].take();
         let section =
@@ -230,9 +111,10 @@ async fn a_cancel_reaches_its_session_and_no_other() {
     let mut client = house.operator().await;
     assert_eq!(client.call("sessions.cancel", json!({ "id": "s1" })).await["result"], json!({}));
     assert!(matches!(house.word().await, Word::Cancel));
-    for method in ["sessions.cancel", "sessions.close", "sessions.kill", "sessions.show"] {
+    let verbs = ["cancel", "close", "kill", "detach", "show"];
+    for method in verbs.map(|verb| format!("sessions.{verb}")) {
         for id in ["s2", "../s1"] {
-            let error = client.call(method, json!({ "id": id })).await["error"].take();
+            let error = client.call(&method, json!({ "id": id })).await["error"].take();
             assert_eq!(
                 (&error["code"], &error["data"]["sessionId"]),
                 (&json!(-32002), &json!(id)),
@@ -306,15 +188,7 @@ impl Listening {
     async fn start(door: Door) -> Self {
         let (dir, house) = (tempfile::tempdir().unwrap(), House::build().await);
         let socket = std::os::unix::net::UnixListener::bind(dir.path().join("control.sock")).unwrap();
-        let arguments = Arguments {
-            listener: socket,
-            door,
-            directory: house.directory.clone(),
-            config: Arc::new(Config::default()),
-            paths: paths(),
-            started: Instant::now(),
-        };
-        let (actor, task) = Actor::spawn(None, Listener, arguments).await.unwrap();
+        let (actor, task) = Actor::spawn(None, Listener, house.arguments(socket, door)).await.unwrap();
         Self { dir, actor, task, house }
     }
 

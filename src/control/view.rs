@@ -9,13 +9,13 @@ use std::{
 
 use serde_json::Value;
 
-use super::{
-    figures::Processes,
-    methods::{AgentEntry, Agents, Node, Places, Process, Residency, Session, Sessions, Shown, Tree},
-};
+use super::methods::{AgentEntry, Agents, Entry, Node, Places, Prompt, Residency, Session, Tree};
 use crate::{
     config::{Config, DEMO, Paths},
     directory::Card,
+    event::cut,
+    process::figures::{Process, Processes},
+    store::{self, PromptRow, Row, Tally},
 };
 
 /// Kinds of actors that own a process, by the facts `pid` and `shim`.
@@ -67,28 +67,86 @@ pub fn agents(config: &Config) -> Agents {
     Agents { agents: names.into_iter().filter_map(entry).collect() }
 }
 
-/// The live sessions.
-pub fn sessions(cards: &Cards) -> Sessions {
-    let sessions = cards.iter().filter(|card| card.kind == "session").map(|card| session(card));
-    Sessions { sessions: sessions.collect() }
+/// Cards of the live sessions, oldest first.
+pub fn live(cards: &Cards) -> Vec<Arc<Card>> {
+    cards.iter().filter(|card| card.kind == "session").cloned().collect()
 }
 
-fn session(card: &Card) -> Session {
+/// What the store has of a session.
+#[derive(Debug, Clone)]
+pub struct Remembered {
+    /// The session.
+    pub row: Row,
+    /// What its inbox holds.
+    pub tally: Tally,
+    /// What became of its last prompt.
+    pub last_prompt: Option<PromptRow>,
+}
+
+/// One session, by what it says about itself while it lives and by what is remembered of it.
+pub fn session(id: &str, card: Option<&Card>, remembered: Option<&Remembered>) -> Session {
+    let row = remembered.map(|remembered| &remembered.row);
+    let mut known: BTreeMap<String, Value> = row.map(row_facts).unwrap_or_default();
+    known.extend(card.map(facts).unwrap_or_default());
     Session {
-        id: card.name.clone(),
-        since: time(card.since),
-        last_frame_ms: last_frame(card),
-        facts: facts(card),
+        id: id.to_owned(),
+        state: if card.is_some() { "live" } else { "saved" },
+        since: card.map(|card| time(card.since)),
+        last_frame_ms: card.and_then(last_frame),
+        created: row.map(|row| moment(row.created_ms)),
+        updated: row.map(|row| moment(row.updated_ms)),
+        inbox: remembered.map(|remembered| remembered.tally),
+        last_prompt: remembered.and_then(|remembered| remembered.last_prompt.as_ref()).map(prompt),
+        facts: known,
     }
 }
 
-/// One session, in its berth if that can be seen.
-pub fn shown(cards: &Cards, id: &str, processes: &Processes) -> Option<Shown> {
+fn row_facts(row: &Row) -> BTreeMap<String, Value> {
+    let mut facts = BTreeMap::from([
+        ("agent".to_owned(), row.agent.as_str().into()),
+        ("cwd".to_owned(), row.cwd.to_string_lossy().into()),
+    ]);
+    let peer_session = serde_json::from_slice::<String>(&row.peer_session).ok();
+    for (name, fact) in [("title", row.title.clone()), ("peer_session", peer_session)] {
+        facts.extend(fact.map(|fact| (name.to_owned(), fact.into())));
+    }
+    facts
+}
+
+/// What became of a prompt.
+pub fn prompt(row: &PromptRow) -> Prompt {
+    Prompt {
+        number: row.number,
+        state: row.state.word(),
+        source: row.source.clone(),
+        outcome: row.outcome.clone(),
+        taken: moment(row.taken_ms),
+        ended: row.ended_ms.map(moment),
+    }
+}
+
+/// A message in an inbox.
+pub fn entry(entry: &store::Entry) -> Entry {
+    Entry {
+        entry: entry.id.clone(),
+        state: entry.state.word(),
+        source: entry.source.clone(),
+        queued: moment(entry.queued_ms),
+        attempt: entry.attempt,
+        text: entry.text.clone(),
+    }
+}
+
+/// The same with the beginning of what it says.
+pub fn entry_in_short(stored: &store::Entry) -> Entry {
+    Entry { text: cut(&stored.text), ..entry(stored) }
+}
+
+/// The part of the tree where a session lives: in its berth if that can be seen.
+pub fn branch(cards: &Cards, id: &str, processes: &Processes) -> Option<Node> {
     let named = |kind: &str| cards.iter().find(|card| card.kind == kind && card.name == id);
-    let card = named("session")?;
-    let top = named("berth").unwrap_or(card);
-    let tree = Forest::of(cards, processes).node(top);
-    Some(Shown { session: session(card), tree })
+    let top = named("berth").or_else(|| named("session"))?;
+    Some(Forest::of(cards, processes).node(top))
 }
 
 /// The supervision tree (R259).
@@ -149,12 +207,18 @@ pub fn time(at: SystemTime) -> String {
     format!("{at:.3}")
 }
 
+/// The same of a time in milliseconds since the Unix epoch.
+pub fn moment(ms: i64) -> String {
+    let Ok(at) = jiff::Timestamp::from_millisecond(ms) else { return String::new() };
+    format!("{at:.3}")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{json, to_value};
 
     use super::*;
-    use crate::config::Agent;
+    use crate::{config::Agent, id::SessionId};
 
     fn card(kind: &'static str, name: &str, parent: &str, facts: &[(&'static str, Value)]) -> Arc<Card> {
         let card = Card::new(kind, name, parent);
@@ -204,14 +268,63 @@ mod tests {
 
     #[test]
     fn a_session_is_shown_in_its_berth_with_its_facts_beside_its_id() {
-        let shown = to_value(shown(&house(), "s1", &Processes::default()).unwrap()).unwrap();
-        assert_eq!((&shown["session"]["id"], &shown["session"]["stage"]), (&json!("s1"), &json!("ready")));
+        let card = live(&house()).pop().unwrap();
+        let shown = to_value(session("s1", Some(&card), None)).unwrap();
         assert_eq!(
-            (&shown["tree"]["kind"], &shown["tree"]["children"][0]["kind"]),
-            (&json!("berth"), &json!("session"))
+            (&shown["id"], &shown["state"], &shown["stage"]),
+            (&json!("s1"), &json!("live"), &json!("ready"))
         );
-        assert!(super::shown(&house(), "s2", &Processes::default()).is_none());
-        assert_eq!(sessions(&house()).sessions.len(), 1);
+        assert_eq!((&shown["updated"], &shown["inbox"]), (&Value::Null, &Value::Null));
+        let tree = to_value(branch(&house(), "s1", &Processes::default()).unwrap()).unwrap();
+        assert_eq!((&tree["kind"], &tree["children"][0]["kind"]), (&json!("berth"), &json!("session")));
+        assert!(branch(&house(), "s2", &Processes::default()).is_none());
+    }
+
+    /// R45, R280: a saved session is told by its row, and what a live one says of itself counts more.
+    #[test]
+    fn what_is_remembered_stands_beside_what_is_said() {
+        let row = Row {
+            id: SessionId::parse("s1").unwrap(),
+            agent: "then".into(),
+            cwd: "/w".into(),
+            params: "{}".into(),
+            peer_session: br#""p""#.to_vec(),
+            title: Some("Mend it".into()),
+            created_ms: 0,
+            updated_ms: 1_000,
+            parent: None,
+            settings: store::Settings::default(),
+        };
+        let cut_off = PromptRow {
+            number: 3,
+            state: store::PromptState::Unknown,
+            source: "host".into(),
+            outcome: None,
+            taken_ms: 0,
+            ended_ms: None,
+        };
+        let tally = Tally { queued: 2, ..Tally::default() };
+        let remembered = Remembered { row, tally, last_prompt: Some(cut_off) };
+        let saved = to_value(session("s1", None, Some(&remembered))).unwrap();
+        assert_eq!(saved["peer_session"], "p");
+        assert_eq!(
+            (&saved["state"], &saved["agent"], &saved["since"]),
+            (&json!("saved"), &json!("then"), &Value::Null)
+        );
+        assert_eq!(
+            (&saved["title"], &saved["updated"]),
+            (&json!("Mend it"), &json!("1970-01-01T00:00:01.000Z"))
+        );
+        assert_eq!(
+            (&saved["last_prompt"]["state"], &saved["inbox"]["queued"]),
+            (&json!("unknown"), &json!(2))
+        );
+        let card = live(&house()).pop().unwrap();
+        let alive = to_value(session("s1", Some(&card), Some(&remembered))).unwrap();
+        assert_eq!(
+            (&alive["state"], &alive["agent"], &alive["title"]),
+            (&json!("live"), &json!("demo"), &json!("Mend it"))
+        );
     }
 
     #[test]

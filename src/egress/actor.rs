@@ -39,6 +39,10 @@ pub enum Event {
 
 /// What it takes.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an offer is what it takes all the time; a box would cost an allocation each"
+)]
 pub enum Msg {
     /// To be written after everything of its lane.
     Offer(Lane, Parcel, Admission),

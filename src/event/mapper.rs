@@ -39,6 +39,11 @@ impl Mapper {
         }
     }
 
+    /// For a session that was there before: nobody knows what it has cost by now.
+    pub fn taken_up(session: &str) -> Self {
+        Self { spending: Spending::of_known_session(), ..Self::new(session) }
+    }
+
     /// The synthesised first event (R29).
     pub fn init<'a>(&'a self, initialize: &'a RawValue, session_new: &'a RawValue) -> Event<'a> {
         Event::Init {

@@ -14,6 +14,10 @@ impl Spending {
         Self { before: Some(0.0), now: None }
     }
 
+    pub fn of_known_session() -> Self {
+        Self { before: None, now: None }
+    }
+
     /// The total of the newest report; none when it named no usable amount.
     pub fn report(&mut self, total: Option<f64>) {
         self.now = total;

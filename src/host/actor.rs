@@ -42,6 +42,8 @@ pub enum Msg {
     Post(Letter),
     /// A session that is wanted was looked at.
     Ordered(Box<Ordered>),
+    /// A task found the answer to a request.
+    Found(Token, Frame),
     /// The first message should be here by now (R256).
     FirstDue,
     /// A host that says nothing more has had its answer, or time enough for it.
@@ -76,7 +78,7 @@ pub(super) struct Asked {
     pub method: Method,
     /// Who answers it; `None` while it is looked at here.
     pub to: Option<SessionId>,
-    /// The session it closes.
+    /// The session it closes or deletes.
     pub closes: Option<SessionId>,
     /// Where the session that it makes works.
     pub cwd: Option<PathBuf>,
@@ -89,7 +91,7 @@ pub(super) struct Asked {
 impl Asked {
     /// Whether it is to take that session up.
     pub(super) fn wishes_for(&self, id: &SessionId) -> bool {
-        self.method == Method::SessionResume && self.to.as_ref() == Some(id)
+        matches!(self.method, Method::SessionLoad | Method::SessionResume) && self.to.as_ref() == Some(id)
     }
 }
 
@@ -223,6 +225,7 @@ impl Actor for Host {
             Msg::Egress(event) => state.egress_event(&event),
             Msg::Post(letter) => state.post(letter),
             Msg::Ordered(ordered) => state.ordered(*ordered),
+            Msg::Found(token, answer) => state.answer(token, &answer),
             Msg::FirstDue => state.first_due(),
             Msg::EofDue => state.lose(Loss::Eof),
             Msg::Close => state.close(),

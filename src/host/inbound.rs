@@ -97,10 +97,16 @@ impl State {
         match self.stage.desk(method, &frame.method_name(), session.is_some()) {
             Desk::Refuse(error) => self.refuse(token, &error),
             Desk::Initialize => self.initialize(token, &frame),
-            Desk::New | Desk::Resume if repeats(&frame) => self.refuse(token, &ambiguous()),
+            Desk::New | Desk::Take | Desk::Fork if repeats(&frame) => self.refuse(token, &ambiguous()),
             _ if frame.repeats() => self.refuse(token, &ambiguous()),
             Desk::New => self.order(token, Wish::New, frame),
-            Desk::Resume => self.order(token, Wish::Resume, frame),
+            Desk::Take => self.order(token, Wish::Take, frame),
+            Desk::Fork if !self.config.host.fork => {
+                self.refuse(token, &RpcError::method_not_found("session/fork"))
+            }
+            Desk::Fork => self.order(token, Wish::Fork, frame),
+            Desk::List => self.list(token, &frame),
+            Desk::Delete => self.delete(token, &session.unwrap_or_default()),
             Desk::Close => self.close_session(token, &session.unwrap_or_default()),
             Desk::Session => self.for_session(token, &session.unwrap_or_default(), frame, credit),
             Desk::Process => self.for_process(token, method, frame, credit),
@@ -191,6 +197,20 @@ impl State {
         self.closing.insert(id.clone());
         let answer = Answer::Host(Address::Host(self.number), token);
         let _ = self.berths.cast(berth::Msg::End(id, Ending::orderly(Reason::Closed), answer));
+    }
+
+    /// R285: what is not there is gone already.
+    fn delete(&mut self, token: Token, name: &str) {
+        match SessionId::parse(name) {
+            Some(id) => {
+                if let Some(asked) = self.pending.inbound_mut(token) {
+                    asked.closes = Some(id.clone());
+                }
+                let answer = Answer::Host(Address::Host(self.number), token);
+                let _ = self.berths.cast(berth::Msg::Delete(id, answer));
+            }
+            None => self.answer(token, &Frame::result(&serde_json::json!({}))),
+        }
     }
 
     fn notification(&mut self, method: Method, mut frame: Frame, credit: Credit) {

@@ -11,6 +11,7 @@ mod actor;
 mod closing;
 mod inbound;
 mod listener;
+mod listing;
 mod ordering;
 mod outbound;
 mod stage;

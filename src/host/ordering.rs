@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
 };
 
@@ -16,7 +15,7 @@ use crate::{
     berth::{self, Answer},
     config::Agent,
     id::{Address, SessionId, Token},
-    session::{Ending, Order, Reason},
+    session::{Ending, Order, Reason, likeness},
     wire::{Call, Envelope, Frame, RpcError, credit::Credit, patch::Object},
 };
 
@@ -28,7 +27,9 @@ pub enum Wish {
     /// A new one.
     New,
     /// One that it knows.
-    Resume,
+    Take,
+    /// One that begins as another one stands.
+    Fork,
     /// A process to ask something of.
     Process,
 }
@@ -38,6 +39,8 @@ pub struct Ordered {
     token: Token,
     wish: Wish,
     result: Result<Order, RpcError>,
+    /// The session that a fork begins with.
+    source: Option<SessionId>,
 }
 
 impl State {
@@ -59,9 +62,10 @@ impl State {
         };
         let me = self.me.clone();
         tokio::spawn(async move {
+            let source = named(&frame);
             let envelope = Envelope::new(Call::Request(token), frame);
             let result = draft.order(envelope).await;
-            let _ = me.cast(Msg::Ordered(Box::new(Ordered { token, wish, result })));
+            let _ = me.cast(Msg::Ordered(Box::new(Ordered { token, wish, result, source })));
         });
     }
 
@@ -88,13 +92,13 @@ impl State {
             Ok(_) if self.stage == Stage::Closing => {
                 self.refuse(ordered.token, &RpcError::internal("the connection is closing"));
             }
-            Ok(order) => self.place(ordered.token, ordered.wish, order),
+            Ok(order) => self.place(ordered.token, ordered.wish, order, ordered.source),
             Err(error) => self.refuse(ordered.token, &error),
         }
         self.publish();
     }
 
-    fn place(&mut self, token: Token, wish: Wish, order: Order) {
+    fn place(&mut self, token: Token, wish: Wish, order: Order, source: Option<SessionId>) {
         let (id, cwd) = (order.id.clone(), order.cwd.clone());
         if let Some(asked) = self.pending.inbound_mut(token) {
             asked.to = Some(id.clone());
@@ -112,9 +116,14 @@ impl State {
                 self.sessions.insert(id);
                 berth::Msg::Open(order)
             }
-            Wish::Resume => {
+            Wish::Take => {
                 self.sessions.insert(id);
-                berth::Msg::Resume(order)
+                berth::Msg::Take(order)
+            }
+            Wish::Fork => {
+                self.sessions.insert(id.clone());
+                // A fork was looked at with its source, or not at all.
+                berth::Msg::Fork(order, source.unwrap_or(id))
             }
         };
         if self.berths.cast(msg).is_err() {
@@ -166,20 +175,18 @@ impl Draft {
     async fn order(self, first: Envelope) -> Result<Order, RpcError> {
         let params = Object::of(first.frame.member("params").map_or("{}", RawValue::get));
         let id = match self.wish {
-            Wish::Resume => known_id(&params)?,
+            Wish::Take => known_id(&params)?,
+            Wish::Fork => known_id(&params).map(|_| SessionId::fresh())?,
             _ => SessionId::fresh(),
         };
         let cwd = match self.wish {
-            Wish::New | Wish::Resume => directory(&params).await?,
+            Wish::New | Wish::Take | Wish::Fork => directory(&params).await?,
             Wish::Initialize | Wish::Process => self.somewhere(),
         };
-        let changed = tokio::fs::metadata(&self.agent.command).await.and_then(|m| m.modified()).ok();
-        let capabilities = serde_json::to_string(&self.capabilities).unwrap_or_default();
-        let env = (&self.agent.env, &self.agent.env_pass, &self.bridge_env, &self.agent.path);
         Ok(Order {
             id,
             host: self.host,
-            learnt_key: key(&(&self.agent.command, changed, &self.agent.args, env, capabilities)),
+            learnt_key: likeness(&self.agent, self.bridge_env.as_ref(), &self.capabilities).await,
             name: self.name,
             agent: self.agent,
             cwd,
@@ -202,10 +209,9 @@ impl Draft {
     }
 }
 
-fn key(of: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
-    hasher.finish()
+/// The session that a request names.
+fn named(frame: &Frame) -> Option<SessionId> {
+    SessionId::parse(&frame.session()?)
 }
 
 /// The id of a session that is to be taken up: one that could never be ours is not looked for (R56).

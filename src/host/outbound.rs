@@ -111,9 +111,9 @@ impl State {
             Method::Initialize => self.initialised(ok),
             Method::Authenticate if ok => self.authenticated = asked.login,
             Method::Logout if ok => self.authenticated = None,
-            Method::SessionNew | Method::SessionResume if ok => self.hold(id.clone()),
+            method if method.opens_session() && ok => self.hold(id.clone()),
             Method::SessionNew => self.not_opened(id, asked.cwd, frame),
-            Method::SessionClose => {
+            Method::SessionClose | Method::SessionDelete if ok => {
                 if let Some(closed) = asked.closes {
                     self.forget(&closed);
                 }

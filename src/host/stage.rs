@@ -23,8 +23,14 @@ pub enum Desk {
     Initialize,
     /// It makes a session.
     New,
-    /// It takes a session up.
-    Resume,
+    /// It takes a session up, with or without its history.
+    Take,
+    /// It makes a session that begins with the history of another.
+    Fork,
+    /// It lists what is saved.
+    List,
+    /// It removes a session for good.
+    Delete,
     /// It ends a session.
     Close,
     /// The session that it names.
@@ -47,11 +53,11 @@ impl Stage {
                 Desk::Refuse(RpcError::invalid_request(format!("{name} before initialize was answered")))
             }
             Method::SessionNew => Desk::New,
-            Method::SessionResume => Desk::Resume,
+            Method::SessionLoad | Method::SessionResume => Desk::Take,
+            Method::SessionFork => Desk::Fork,
+            Method::SessionList => Desk::List,
+            Method::SessionDelete => Desk::Delete,
             Method::SessionClose => Desk::Close,
-            Method::SessionLoad | Method::SessionList | Method::SessionFork | Method::SessionDelete => {
-                Desk::Refuse(RpcError::method_not_found(name))
-            }
             Method::SessionPrompt | Method::SessionSetMode | Method::SessionSetConfigOption if !named => {
                 Desk::Refuse(RpcError::invalid_params("sessionId is missing or no string"))
             }
@@ -74,7 +80,9 @@ mod tests {
         assert_eq!(desk(Stage::Ready, "session/from_the_future", true), Desk::Session);
         assert_eq!(desk(Stage::Ready, "session/from_the_future", false), Desk::Process);
         assert_eq!(desk(Stage::Ready, "authenticate", false), Desk::Process);
-        assert!(matches!(desk(Stage::Ready, "session/list", false), Desk::Refuse(e) if e.code == -32601));
+        assert_eq!(desk(Stage::Ready, "session/list", false), Desk::List);
+        assert_eq!(desk(Stage::Ready, "session/load", true), Desk::Take);
+        assert!(matches!(desk(Stage::First, "session/load", true), Desk::Refuse(e) if e.code == -32600));
         assert!(matches!(desk(Stage::Ready, "session/prompt", false), Desk::Refuse(e) if e.code == -32602));
     }
 }

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, DerivedActorRef, SpawnErr, SupervisionEvent};
+
+use smallvec::smallvec;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     death::{Cause, Death},
@@ -19,10 +23,11 @@ use crate::{
     ingress::{Batch, End, Held, Input, Reading},
     mailbox::carries,
     process::{Exit, Process, Records, Scratch, SpawnError, Spawned, Tail, ladder},
+    store::{self, Kind, Op, Write},
     wire::{
         Call, Envelope, Frame,
         credit::{Credit, Large},
-        outgoing::Outgoing,
+        outgoing::{Outgoing, Segments},
         patch::Object,
     },
 };
@@ -37,6 +42,8 @@ pub enum Event {
     Ready(Object),
     /// Lines for the session, in the order of the wire.
     Lines(Vec<Envelope>, Credit),
+    /// Lines that go no further and are kept all the same (R5, R6, R32, R105).
+    Stray(Vec<Bytes>, Credit),
     /// A request was not sent: the peer's queue is full (R10).
     Refused(Token),
     /// It is gone, and everything below it.
@@ -62,6 +69,8 @@ pub enum Msg {
         credit: Credit,
         /// As written, quotes included.
         known: Option<Vec<u8>>,
+        /// Whether they go on record as they leave: with the ids of this wire (R242).
+        keep: bool,
     },
     /// The request of that number should be answered by now; so many frames had been read when it was sent.
     Deadline(u64, u64),
@@ -99,10 +108,14 @@ pub struct Arguments {
     pub records: Records,
     /// For lines larger than a window.
     pub large: Large,
+    /// Keeps what is sent.
+    pub store: ActorRef<store::Msg>,
     /// A home of the session's own (R234).
     pub scratch: Option<Arc<Scratch>>,
     /// Who hears of it.
     pub owner: DerivedActorRef<(Generation, Event)>,
+    /// The right to be a process.
+    pub seat: OwnedSemaphorePermit,
     /// Shared with the session: whether a slow host holds the peer up.
     pub held: Held,
 }
@@ -175,7 +188,9 @@ impl Actor for Peer {
             Msg::Read(batch) => state.read(batch),
             Msg::ReadEnd(end) => state.read_end(&end, &me),
             Msg::Egress(event) => state.egress(event),
-            Msg::Send { envelopes, credit, known } => state.send(envelopes, credit, known.as_deref(), &me),
+            Msg::Send { envelopes, credit, known, keep } => {
+                state.send(envelopes, credit, (known.as_deref(), keep), &me);
+            }
             Msg::Deadline(id, frames) => state.deadline(id, frames, &me),
             Msg::End(grace) => state.end(grace, &me),
             Msg::Climb(step) => state.climb(step),
@@ -200,7 +215,7 @@ impl Actor for Peer {
 }
 
 impl State {
-    fn read(&mut self, batch: Batch) {
+    fn read(&mut self, mut batch: Batch) {
         // What follows a breach is no word of an agent any more, whether it came with it or in a later read (R6).
         if matches!(self.cause, Some(Cause::Strict(_) | Cause::Handshake(_))) {
             return;
@@ -208,6 +223,7 @@ impl State {
         self.card.touch();
         self.frames += batch.inputs.len() as u64;
         let mut envelopes = Vec::with_capacity(batch.inputs.len());
+        let mut strays = Vec::new();
         for input in batch.inputs {
             if let Input::Frame(frame) = &input {
                 crate::fault::strike("peer", frame.line());
@@ -224,14 +240,24 @@ impl State {
                         envelopes.extend(self.wire.release());
                     }
                 }
-                Step::Reply(frame, id) => self.reply(&frame, &id),
+                Step::Reply { line, answer, id } => {
+                    strays.push(line);
+                    self.reply(&answer, &id);
+                }
                 Step::Initialised(answer) => self.initialised(&answer),
                 Step::Fail(error) => {
                     self.refuse(error);
                     break;
                 }
-                Step::Kept(kind) => self.keep(kind),
+                Step::Held => self.count("early_updates"),
+                Step::Kept(kind, line) => {
+                    strays.push(line);
+                    self.count(kind);
+                }
             }
+        }
+        if !strays.is_empty() {
+            self.say(Event::Stray(strays, batch.credit.share()));
         }
         if !envelopes.is_empty() {
             self.say(Event::Lines(envelopes, batch.credit));
@@ -239,7 +265,7 @@ impl State {
     }
 
     /// What goes no further is counted, and never logged with its content (R118).
-    fn keep(&mut self, kind: &'static str) {
+    fn count(&mut self, kind: &'static str) {
         let count = self.counts.entry(kind).or_default();
         *count += 1;
         self.card.set(kind, *count);
@@ -267,7 +293,7 @@ impl State {
         &mut self,
         envelopes: Vec<Envelope>,
         mut credit: Credit,
-        known: Option<&[u8]>,
+        (known, keep): (Option<&[u8]>, bool),
         me: &ActorRef<Msg>,
     ) {
         for envelope in envelopes {
@@ -278,7 +304,12 @@ impl State {
                 Call::Response(_) | Call::Notification => Admission::Always,
             };
             if out.lines() > 0 {
-                self.offer(out, credit.split(1, envelope.frame.line().len()), admission);
+                let mut part = credit.split(1, envelope.frame.line().len());
+                let segments = out.finish();
+                if keep {
+                    self.keep(&segments, part.share());
+                }
+                self.offer_parcel(Parcel::new(1, segments, part), admission);
             }
             if let Some(id) = id.filter(|_| wire::binds(wire::method(&envelope.frame))) {
                 self.arm(id, me);
@@ -311,6 +342,24 @@ impl State {
             }
             egress::Event::Failed(_) | egress::Event::Closed | egress::Event::Overflow(_) => {}
         }
+    }
+
+    fn offer_parcel(&self, parcel: Parcel, admission: Admission) {
+        if let Some(egress) = &self.egress {
+            let _ = egress.cast(egress::Msg::Offer(LANE, parcel, admission));
+        }
+    }
+
+    /// A line goes on record as it leaves. Its credit is held until it is stored (R274).
+    fn keep(&self, segments: &Segments, credit: Credit) {
+        let line = match segments.as_slice() {
+            [line] => line.clone(),
+            pieces => pieces.concat().into(),
+        };
+        let session = self.args.session.clone();
+        let ops = smallvec![Op::Frames(Kind::Sent, vec![line.slice(..line.len() - 1)])];
+        let write = Write { session, ops, sync: false, credit, ack: None };
+        let _ = self.args.store.cast(store::Msg::Write(write));
     }
 
     pub(super) fn enter(&mut self, stage: Stage) {

@@ -84,6 +84,16 @@ pub fn can_load(answer: &Object) -> bool {
     answer.object("agentCapabilities").is_true("loadSession")
 }
 
+/// Whether a peer copies a session by `session/fork`.
+pub fn can_fork(answer: &Object) -> bool {
+    answer.object("agentCapabilities").object("sessionCapabilities").marks("fork")
+}
+
+/// Whether a peer closes a session by `session/close`.
+pub fn can_close(answer: &Object) -> bool {
+    answer.object("agentCapabilities").object("sessionCapabilities").marks("close")
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;

@@ -18,4 +18,4 @@ mod wire;
 
 pub use actor::{Arguments, Event, Msg, Peer};
 pub use death::{Cause, Death, Outcome};
-pub use handshake::{can_load, can_resume};
+pub use handshake::{can_close, can_fork, can_load, can_resume};

@@ -30,14 +30,23 @@ use crate::{
 pub enum Step {
     /// It goes on to the session.
     Forward(Envelope),
-    /// It is answered here: the answer and the id as written.
-    Reply(Frame, Vec<u8>),
+    /// It is answered here.
+    Reply {
+        /// The question.
+        line: Bytes,
+        /// The answer.
+        answer: Frame,
+        /// Its id, as written.
+        id: Vec<u8>,
+    },
     /// The answer to our own `initialize`.
     Initialised(Frame),
     /// The program cannot be gone on with.
     Fail(HandshakeError),
-    /// It was counted, and that is all.
-    Kept(&'static str),
+    /// It waits here for the session that it may be of (R105).
+    Held,
+    /// It is counted under this name and kept, and that is all.
+    Kept(&'static str, Bytes),
 }
 
 /// A request to the peer that is open.
@@ -70,7 +79,7 @@ impl Wire {
     pub fn read(&mut self, input: Input) -> Step {
         match input {
             Input::Frame(frame) => self.frame(frame),
-            Input::Unparsed(_) => Step::Kept("unparsed"),
+            Input::Unparsed(line) => Step::Kept("unparsed", line),
             Input::Overlong(line) => self.overlong(&line),
         }
     }
@@ -98,13 +107,13 @@ impl Wire {
             Class::Response { ok } => self.response(frame, ok),
             Class::Request(method) => self.request(method, frame),
             Class::Notification(method) => self.notification(method, frame),
-            Class::Unrecognised => Step::Kept("unrecognised"),
+            Class::Unrecognised => Step::Kept("unrecognised", frame.line().clone()),
         }
     }
 
     fn response(&mut self, frame: Frame, ok: bool) -> Step {
         let Some(asked) = frame.id_number().and_then(|id| self.pending.answered(id)) else {
-            return Step::Kept("unmatched_responses");
+            return Step::Kept("unmatched_responses", frame.line().clone());
         };
         let Some(token) = asked.token else { return Step::Initialised(frame) };
         if ok && asked.method == Method::SessionNew {
@@ -125,7 +134,7 @@ impl Wire {
         let id = frame.id().unwrap_or_default().to_vec();
         if let Some(error) = self.refusal(method, &frame) {
             let id = if frame.id_is_proper() { id } else { b"null".to_vec() };
-            return Step::Reply(Frame::error(&error), id);
+            return Step::Reply { line: frame.line().clone(), answer: Frame::error(&error), id };
         }
         match self.pending.receive(&id, ()) {
             Ok(token) => {
@@ -135,7 +144,7 @@ impl Wire {
             }
             Err(()) => {
                 let error = RpcError::invalid_request("a request with this id is still open");
-                Step::Reply(Frame::error(&error), id)
+                Step::Reply { line: frame.line().clone(), answer: Frame::error(&error), id }
             }
         }
     }
@@ -180,7 +189,7 @@ impl Wire {
         match self.owner(&frame) {
             Owner::Ours => {}
             Owner::Early => return self.hold(frame),
-            Owner::Foreign => return Step::Kept("foreign_updates"),
+            Owner::Foreign => return Step::Kept("foreign_updates", frame.line().clone()),
         }
         if let Some(update) = frame.update()
             && update.kind == UpdateKind::Subagent
@@ -191,7 +200,9 @@ impl Wire {
         let mut about = None;
         if method == Method::CancelRequest {
             let named = frame.request_id().and_then(|id| self.pending.inbound_token(id));
-            let Some((token, ())) = named else { return Step::Kept("unmatched_cancels") };
+            let Some((token, ())) = named else {
+                return Step::Kept("unmatched_cancels", frame.line().clone());
+            };
             about = Some(token);
         }
         Step::Forward(Envelope { call: Call::Notification, about, frame: self.ours(frame) })
@@ -205,7 +216,7 @@ impl Wire {
         }
         let copy = Frame::parse(Bytes::copy_from_slice(frame.line())).expect("it was parsed before");
         self.early.push_back(copy);
-        Step::Kept("early_updates")
+        Step::Held
     }
 
     /// What was held for a session that is open now, in its order.
@@ -224,9 +235,13 @@ impl Wire {
     fn overlong(&mut self, line: &Overlong) -> Step {
         let id = line.id.clone().unwrap_or_default();
         let why = format!("a line of {} bytes is longer than line_bytes_max", line.length);
+        let ends = || Bytes::from([line.head.as_slice(), "\u{2026}".as_bytes(), &line.tail].concat());
         if line.method.is_some() {
-            let error = Frame::error(&RpcError::invalid_request(why));
-            return if id.is_empty() { Step::Kept("overlong") } else { Step::Reply(error, id) };
+            let answer = Frame::error(&RpcError::invalid_request(why));
+            return match id.is_empty() {
+                true => Step::Kept("overlong", ends()),
+                false => Step::Reply { line: ends(), answer, id },
+            };
         }
         let number = std::str::from_utf8(&id).ok().and_then(|id| id.parse().ok());
         match number.and_then(|n| self.pending.answered(n)).map(|asked| asked.token) {
@@ -235,7 +250,7 @@ impl Wire {
                 let error = Frame::error(&RpcError::runtime(format!("the agent's answer is lost: {why}")));
                 Step::Forward(Envelope::new(Call::Response(token), error))
             }
-            None => Step::Kept("overlong"),
+            None => Step::Kept("overlong", ends()),
         }
     }
 
@@ -355,7 +370,10 @@ mod tests {
     #[test]
     fn an_answer_to_nothing_is_only_counted() {
         let mut wire = opened();
-        assert!(matches!(wire.read(input(r#"{"id":999,"result":{}}"#)), Step::Kept("unmatched_responses")));
+        assert!(matches!(
+            wire.read(input(r#"{"id":999,"result":{}}"#)),
+            Step::Kept("unmatched_responses", _)
+        ));
         assert!(matches!(wire.read(input(r#"{"id":1,"result":{"sessionId":"p"}}"#)), Step::Forward(_)));
     }
 
@@ -364,8 +382,8 @@ mod tests {
     fn early_updates_come_after_the_answer() {
         let mut wire = opened();
         let update = |s: &str| format!(r#"{{"method":"session/update","params":{{"sessionId":"{s}"}}}}"#);
-        assert!(matches!(wire.read(input(&update("p"))), Step::Kept("early_updates")));
-        assert!(matches!(wire.read(input(&update("other"))), Step::Kept("early_updates")));
+        assert!(matches!(wire.read(input(&update("p"))), Step::Held));
+        assert!(matches!(wire.read(input(&update("other"))), Step::Held));
         assert!(matches!(wire.read(input(r#"{"id":1,"result":{"sessionId":"p"}}"#)), Step::Forward(_)));
         assert_eq!(wire.release().len(), 1);
     }
@@ -375,7 +393,7 @@ mod tests {
     fn a_call_before_the_session_is_refused() {
         let mut wire = opened();
         let call = r#"{"id":"a","method":"fs/read_text_file","params":{"sessionId":"p","path":"/x"}}"#;
-        let Step::Reply(frame, id) = wire.read(input(call)) else { panic!("not answered") };
+        let Step::Reply { answer: frame, id, .. } = wire.read(input(call)) else { panic!("not answered") };
         assert_eq!((frame.class(), id.as_slice()), (Class::Response { ok: false }, &b"\"a\""[..]));
     }
 }

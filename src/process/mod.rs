@@ -24,6 +24,7 @@ mod control;
 pub mod descriptors;
 pub mod environment;
 mod exit;
+pub mod figures;
 pub mod ladder;
 mod locate;
 mod procfs;

@@ -1,11 +1,9 @@
 //! The mailbox of a session.
 
 use std::{
-    collections::BTreeMap,
-    hash::{DefaultHasher, Hash, Hasher},
     path::PathBuf,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, DerivedActorRef, SpawnErr, SupervisionEvent};
@@ -13,27 +11,43 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::{
+    card::Published,
     children::Children,
+    context::Context,
     ending::Ending,
     health::Health,
-    ledger::{Ledger, Side},
+    ledger::Ledger,
+    order::Order,
+    outbox::{Outbox, Ticket},
+    prompts::Unsent,
+    questions::Questions,
+    record::Record,
+    recovery::{self, Number},
+    replay::Showing,
+    resuming::Resuming,
+    room::{Room, Seat},
     route::Services,
+    setting::Settling,
+    settings::Settings,
     setup::Setup,
+    sleep::Sleeping,
+    split::Copied,
     tools::Tools,
-    turn::{Prompt, Turn},
+    turn::Turn,
+    waiting::Waiting,
 };
 use crate::{
-    config::{Agent, Limits},
+    config::{self, Limits},
     directory::{Card, Directory, Listing},
-    id::{Address, Generation, SessionId, Token},
+    id::{Address, Generation, Token},
     ingress::{FreeTime, Held},
     mailbox::carries,
     peer,
     process::{Records, Scratch},
     residency::Slot,
-    store,
+    store::{self, Entry, StoreError},
     tomb::Tomb,
-    wire::{Call, Envelope, Frame, Letter, RpcError, author, credit::Credit, credit::Large, patch::Object},
+    wire::{Envelope, Frame, Letter, RpcError, credit::Credit, credit::Large, patch::Object},
 };
 
 /// What all sessions of a daemon share.
@@ -42,55 +56,20 @@ pub struct Shared {
     pub directory: Directory,
     /// Ceilings.
     pub limits: Limits,
+    /// What hosts may do.
+    pub host: config::Host,
     /// Where processes are recorded.
     pub records: Records,
     /// Homes of sessions whose agent wants a scratch one.
     pub homes: PathBuf,
     /// For lines of peers that are larger than a window.
     pub large: Large,
+    /// Seats for their processes.
+    pub room: Room,
     /// Remembers sessions.
     pub store: ActorRef<store::Msg>,
-}
-
-/// A session that is wanted.
-pub struct Order {
-    /// Its id.
-    pub id: SessionId,
-    /// Whose it is.
-    pub host: Address,
-    /// The agent's name in the configuration.
-    pub name: String,
-    /// The agent's configuration, as it was when the session was wanted (R267).
-    pub agent: Agent,
-    /// Where its process works.
-    pub cwd: PathBuf,
-    /// The bridge's environment, as far as the hello carried it.
-    pub bridge_env: Option<BTreeMap<String, String>>,
-    /// What the host declared.
-    pub capabilities: Object,
-    /// The last `authenticate` that succeeded on the connection (R18).
-    pub authenticated: Option<Frame>,
-    /// The host's process that holds no session: its slot is the last one to be had (R14, R60).
-    pub warm: Option<SessionId>,
-    /// Why the program is not started just now; a session that lives can be had all the same (R227).
-    pub held_back: Option<RpcError>,
-    /// A session that is to be taken up again.
-    pub resume: Option<store::Row>,
-    /// The requests that it is wanted for.
-    pub first: Vec<Envelope>,
-    /// Told, or dropped, when the request that opens the session is answered.
-    pub opened: Option<oneshot::Sender<()>>,
-    /// Stands for program, arguments, environment and client capabilities (R14).
-    pub learnt_key: u64,
-}
-
-impl Order {
-    /// Stands for agent and directory (R227).
-    pub fn program(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (&self.name, &self.cwd).hash(&mut hasher);
-        hasher.finish()
-    }
+    /// Reads what it remembers.
+    pub reader: store::Reader,
 }
 
 /// What a session tells the berths.
@@ -112,15 +91,41 @@ pub enum Msg {
     /// From one of its processes.
     Peer(Generation, peer::Event),
     /// Whether the process may be started, else why not.
-    Start(Result<(), RpcError>),
+    Start(Result<Seat, RpcError>),
     /// The turn of that number had its time to be cancelled.
     CancelDue(u64),
     /// Our own `authenticate`, under this token, should be answered by now.
     LoginDue(Token),
     /// A warm process had its time to be used: the how-manieth such time it was.
     WarmDue(u64),
-    /// It is to end.
-    End(Ending),
+    /// It is to end. Told when it stays all the same: it is detached from its host then (R112).
+    End(Ending, Option<oneshot::Sender<()>>),
+    /// Another host, or the same one again, takes it up while it lives (R41).
+    Adopt(Box<Order>),
+    /// A write is on record, up to that row of it, or failed.
+    Stored(Ticket, Result<i64, StoreError>),
+    /// A page of history for the host.
+    Page(u64, Vec<Frame>, Credit),
+    /// The host has all of it.
+    Shown(u64, Result<(), StoreError>),
+    /// What the process of that generation is to be told of the time before it.
+    Context(Generation, Result<Option<String>, StoreError>),
+    /// Perhaps nothing was wanted of its process for long.
+    SleepDue,
+    /// A copy that the peer was asked for should be there by now.
+    SplitDue(Token),
+    /// A question of the peer may have waited long enough for its answer.
+    QuestionDue,
+    /// A new process should have taken a setting by now.
+    RestoreDue(Token),
+    /// The process of that generation may have streamed all of its history.
+    SilenceDue(Generation),
+    /// What waits in the inbox, for that attempt.
+    Pending(Number, Result<Vec<Entry>, StoreError>),
+    /// A timer of automatic resume.
+    Recovery(recovery::Event),
+    /// Nobody came for it: the how-manieth time without a host it was.
+    DetachedDue(u64),
 }
 
 /// What it is started with.
@@ -162,17 +167,6 @@ pub(super) struct Link {
     pub authenticated: bool,
 }
 
-/// What the card says.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Published {
-    stage: Option<Stage>,
-    turn: &'static str,
-    waiting: usize,
-    open: usize,
-    bound: bool,
-    idle: bool,
-}
-
 /// What it owns.
 pub struct State {
     pub(super) me: ActorRef<Msg>,
@@ -186,7 +180,7 @@ pub struct State {
     /// Processes that were told to go and are not proved gone.
     pub(super) leaving: Vec<Generation>,
     /// A new process waits for that.
-    pub(super) start_waits: bool,
+    pub(super) start_waits: Option<Seat>,
     pub(super) ledger: Ledger,
     pub(super) turn: Turn,
     pub(super) tools: Tools,
@@ -206,21 +200,57 @@ pub struct State {
     pub(super) early: Vec<Envelope>,
     /// Runs since the turn was cancelled.
     pub(super) cancelled: Option<FreeTime>,
-    /// A prompt that waits for a new process.
-    pub(super) unsent: Option<Prompt>,
+    /// The prompt that is the turn and has not gone to the peer.
+    pub(super) unsent: Option<Unsent>,
     /// The params that opened the session: what a new process is told.
     pub(super) params: Option<Box<RawValue>>,
+    /// What the process is to be told before its first prompt.
+    pub(super) context: Context,
+    /// What is not on record yet.
+    pub(super) record: Record,
+    /// What waits to leave for the host.
+    pub(super) outbox: Outbox,
+    /// The host that is being shown history.
+    pub(super) showing: Option<Showing>,
+    /// How many were.
+    pub(super) shows: u64,
+    /// Questions of the peer that are open at the host, or wait for one.
+    pub(super) questions: Questions,
+    /// How long they may wait.
+    pub(super) waiting: Waiting,
+    /// Modes and options.
+    pub(super) settings: Settings,
+    /// Those on their way.
+    pub(super) settling: Settling,
+    /// What a new process did not take, for the host to hear.
+    pub(super) lost: Vec<serde_json::Value>,
+    /// Automatic resume from the inbox.
+    pub(super) resuming: Resuming,
+    /// What its clocks are read from.
+    pub(super) started: Instant,
+    /// The host that takes it up has not heard them.
+    pub(super) asks_again: bool,
+    /// How often it was without a host.
+    pub(super) detachments: u64,
+    /// Its end is on record.
+    pub(super) closed: bool,
+    /// It leaves when everything is on record.
+    pub(super) leaves: bool,
     /// The peer's id of the session, as written (R229).
     pub(super) peer_session: Option<Vec<u8>>,
     /// The result of the request that opened it, for a host that asks again.
     pub(super) opened: Option<Object>,
     /// The `authenticate` that is out, and under which token of ours.
     pub(super) login: Option<(Token, Frame)>,
+    /// Whether its process may go.
+    pub(super) sleeping: Sleeping,
+    /// Copies that the peer was asked for, by our token, and who waits for them.
+    pub(super) splits: Vec<(Token, Copied)>,
     /// Terminals of the host that the peer has not released, as written.
     pub(super) terminals: Vec<Box<str>>,
     pub(super) ending: Option<Ending>,
     pub(super) card: Arc<Card>,
-    published: Published,
+    pub(super) published: Published,
     _listing: Listing,
     pub(super) slot: Option<Slot>,
     /// Dropped with the rest: somebody waits for the slot.
@@ -252,19 +282,22 @@ impl Actor for Session {
         card.set("cwd", args.order.cwd.to_string_lossy());
         let address = Address::Session(id);
         let listing = args.shared.directory.enter(address, me.get_derived(), card.clone());
+        let saved = args.order.resume.as_ref();
+        let waiting = waiting(&args);
+        let stored = saved.map(|saved| saved.row.settings.clone()).unwrap_or_default();
+        let settings = Settings::new(stored, args.shared.host.options_during_turn);
         let mut state = State {
             services: Services::of(&args.order.capabilities),
             me,
-            order: args.order,
             shared: args.shared,
             reports: args.reports,
             stage: Stage::Starting,
             generation: 0,
             peer: None,
             leaving: Vec::new(),
-            start_waits: false,
+            start_waits: None,
             ledger: Ledger::default(),
-            turn: Turn::default(),
+            turn: Turn::after(saved.map_or(0, |saved| saved.prompts)),
             tools: Tools::default(),
             scratch: None,
             health: Health::default(),
@@ -276,10 +309,29 @@ impl Actor for Session {
             early: Vec::new(),
             cancelled: None,
             unsent: None,
-            params: None,
-            peer_session: None,
+            params: saved.and_then(|saved| serde_json::from_str(&saved.row.params).ok()),
+            context: Context::default(),
+            record: Record::of(saved.is_some()),
+            outbox: Outbox::default(),
+            showing: None,
+            shows: 0,
+            questions: Questions::default(),
+            waiting,
+            settings,
+            settling: Settling::default(),
+            lost: Vec::new(),
+            resuming: Resuming::new(&args.order),
+            started: Instant::now(),
+            asks_again: false,
+            detachments: 0,
+            closed: false,
+            leaves: false,
+            peer_session: saved.map(|saved| saved.row.peer_session.clone()).filter(|id| !id.is_empty()),
+            order: args.order,
             opened: None,
             login: None,
+            sleeping: Sleeping::default(),
+            splits: Vec::new(),
             terminals: Vec::new(),
             ending: None,
             card,
@@ -297,7 +349,7 @@ impl Actor for Session {
     async fn post_start(&self, _: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
         let first = std::mem::take(&mut state.order.first);
         state.host_lines(first, Credit::none());
-        state.start_peer().await?;
+        state.request_start();
         Ok(())
     }
 
@@ -309,8 +361,23 @@ impl Actor for Session {
             Msg::CancelDue(turn) => state.cancel_due(turn),
             Msg::LoginDue(ours) => state.login_due(ours),
             Msg::WarmDue(number) => state.warm_due(number),
-            Msg::End(ending) => state.end(ending),
+            Msg::End(ending, stays) => state.end_or_stay(ending, stays),
+            Msg::Adopt(order) => state.adopt(*order),
+            Msg::Stored(ticket, outcome) => state.stored(ticket, outcome),
+            Msg::Page(number, frames, credit) => state.show_page(number, frames, credit),
+            Msg::Shown(number, outcome) => state.shown(number, outcome),
+            Msg::Context(generation, text) if generation == state.generation => state.context_gathered(text),
+            Msg::SilenceDue(generation) if generation == state.generation => state.restored_all(),
+            Msg::Context(..) | Msg::SilenceDue(_) => {}
+            Msg::SleepDue => state.sleep_due(),
+            Msg::SplitDue(ours) => state.split_due(ours),
+            Msg::QuestionDue => state.question_due(),
+            Msg::RestoreDue(ours) => state.restore_due(ours),
+            Msg::Pending(number, entries) => state.pending(number, entries),
+            Msg::Recovery(event) => state.recover(event),
+            Msg::DetachedDue(number) => state.detached_due(number),
         }
+        state.tell_freedom();
         state.publish();
         Ok(())
     }
@@ -330,44 +397,6 @@ impl Actor for Session {
 }
 
 impl State {
-    /// Sends lines to the host. A host that is gone answers nothing: its end is told by a word (R112).
-    pub(super) fn to_host(&self, envelopes: Vec<Envelope>, credit: Credit) {
-        if envelopes.is_empty() {
-            return;
-        }
-        let letter = Letter::Lines { from: self.address(), envelopes, credit };
-        let _ = self.shared.directory.post(&self.order.host, letter);
-    }
-
-    /// Answers a request of the host's.
-    pub(super) fn answer_host(&self, token: Token, frame: Frame) {
-        self.to_host(vec![Envelope::new(Call::Response(token), frame)], Credit::none());
-    }
-
-    /// Answers a request of the host's with an error.
-    pub(super) fn refuse_host(&self, token: Token, error: &RpcError) {
-        self.answer_host(token, Frame::error(error));
-    }
-
-    /// Sends lines to the process.
-    pub(super) fn to_peer(&self, envelopes: Vec<Envelope>, credit: Credit) {
-        self.to_peer_as(envelopes, credit, None);
-    }
-
-    /// The same, taking up a session that the peer knows under this id.
-    pub(super) fn to_peer_as(&self, envelopes: Vec<Envelope>, credit: Credit, known: Option<Vec<u8>>) {
-        if let Some(peer) = &self.peer {
-            let _ = peer.actor.cast(peer::Msg::Send { envelopes, credit, known });
-        }
-    }
-
-    /// Tells the host something about the session that is no part of the conversation (R86).
-    pub(super) fn notice(&self, facts: serde_json::Value) {
-        let now = jiff::Timestamp::now().to_string();
-        let notice = author::notice(&self.order.id, now, facts);
-        self.to_host(vec![Envelope::new(Call::Notification, notice)], Credit::none());
-    }
-
     /// After that time, this message.
     pub(super) fn later(&self, after: Duration, msg: impl FnOnce() -> Msg + Send + 'static) {
         self.me.send_after(after, msg);
@@ -381,39 +410,15 @@ impl State {
     pub(super) fn is_ending(&self) -> bool {
         self.stage == Stage::Ending
     }
+}
 
-    /// Whether nothing runs, waits or is open in it (R69).
-    fn is_idle(&self) -> bool {
-        // The turn first: while one streams, nothing else is looked at.
-        let quiet = !self.turn.is_active() && self.turn.waiting() == 0 && self.stage == Stage::Live;
-        let asked = |side| self.ledger.count(side) > 0;
-        quiet && self.terminals.is_empty() && !asked(Side::Peer) && !asked(Side::Host)
+fn waiting(args: &Arguments) -> Waiting {
+    let wait = Duration::from_secs(args.shared.limits.permission_wait_s);
+    let mut waiting = Waiting::new(args.order.agent.unattended, wait);
+    if args.order.host != Address::Nobody {
+        let _ = waiting.attach();
     }
-
-    /// Publishes what has changed; most lines change nothing.
-    fn publish(&mut self) {
-        let now = Published {
-            stage: Some(self.stage),
-            turn: self.turn.word(),
-            waiting: self.turn.waiting(),
-            open: self.ledger.count(Side::Peer),
-            bound: self.peer_session.is_some(),
-            idle: self.is_idle(),
-        };
-        if now == self.published {
-            return;
-        }
-        self.card.set("stage", format!("{:?}", self.stage).to_lowercase());
-        self.card.set("turn", now.turn);
-        self.card.set("waiting", now.waiting);
-        self.card.set("open_requests", now.open);
-        self.card.set("idle", now.idle);
-        let host = if let Address::Host(n) = self.order.host { Some(n) } else { None };
-        self.card.set("host", host);
-        let peer = self.peer_session.as_deref().and_then(|id| serde_json::from_slice::<String>(id).ok());
-        self.card.set("peer_session", peer);
-        self.published = now;
-    }
+    waiting
 }
 
 carries!(Msg: Letter => Post);

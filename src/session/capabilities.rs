@@ -2,19 +2,16 @@
 
 use serde_json::{json, value::RawValue};
 
-use crate::{
-    peer::{can_load, can_resume},
-    wire::patch::Object,
-};
+use crate::wire::patch::Object;
 
-/// Session methods that the daemon would have to serve itself and does not yet.
-const WITHHELD: [&str; 4] = ["list", "fork", "delete", "archive"];
+/// Session methods that the daemon serves itself, whatever its agent can (R14).
+const SERVED: [&str; 4] = ["list", "resume", "close", "delete"];
 
-/// The answer to a host's `initialize`, from the answer of its agent.
-pub fn offer(answer: &Object, host: &Object, agent: &str) -> Object {
+/// The answer to a host's `initialize`, from the answer of its agent; `fork` says whether forking is on (R49).
+pub fn offer(answer: &Object, host: &Object, agent: &str, fork: bool) -> Object {
     let mut offer = answer.clone();
     offer.set("protocolVersion", &1);
-    offer.set("agentCapabilities", &capabilities(answer));
+    offer.set("agentCapabilities", &capabilities(answer, fork));
     if answer.marks("authMethods") {
         offer.set("authMethods", &auth_methods(answer, host));
     }
@@ -28,14 +25,14 @@ pub fn offer(answer: &Object, host: &Object, agent: &str) -> Object {
     offer
 }
 
-fn capabilities(answer: &Object) -> Object {
+fn capabilities(answer: &Object, fork: bool) -> Object {
     let mut all = answer.object("agentCapabilities");
-    all.set("loadSession", &false);
+    all.set("loadSession", &true);
     let mut session = all.object("sessionCapabilities");
-    WITHHELD.iter().for_each(|name| session.remove(name));
-    session.set("close", &json!({}));
-    if can_resume(answer) || can_load(answer) {
-        session.set("resume", &json!({}));
+    ["archive", "fork"].iter().for_each(|name| session.remove(name));
+    SERVED.iter().for_each(|name| session.set(name, &json!({})));
+    if fork {
+        session.set("fork", &json!({}));
     }
     all.set("sessionCapabilities", &session);
     let mut mcp = all.object("mcpCapabilities");
@@ -63,7 +60,7 @@ mod tests {
     use super::*;
 
     fn offered(answer: &str, host: &str) -> serde_json::Value {
-        let offer = offer(&Object::of(answer), &Object::of(host), "a");
+        let offer = offer(&Object::of(answer), &Object::of(host), "a", true);
         serde_json::to_value(&offer).expect("plain")
     }
 
@@ -77,14 +74,19 @@ mod tests {
             "{}",
         );
         let c = &o["agentCapabilities"];
-        assert_eq!((&c["loadSession"], &c["promptCapabilities"]["image"]), (&json!(false), &json!(true)));
-        assert_eq!(c["sessionCapabilities"], json!({"title": {}, "close": {}, "resume": {}}));
+        assert_eq!((&c["loadSession"], &c["promptCapabilities"]["image"]), (&json!(true), &json!(true)));
+        let served = json!({"list": {}, "title": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}});
+        assert_eq!(c["sessionCapabilities"], served);
         assert_eq!(c["mcpCapabilities"], json!({"http": true}));
         assert_eq!((&o["agentInfo"]["name"], &o["_meta"]["acpvisor"]["agent"]), (&json!("x"), &json!("a")));
         assert!(o["future"].is_array());
         let bare = offered(r#"{"protocolVersion":1}"#, "{}");
         assert_eq!(bare["agentInfo"]["name"], "acpvisor");
-        assert_eq!(bare["agentCapabilities"]["sessionCapabilities"], json!({"close": {}}));
+        let served = json!({"list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}});
+        assert_eq!(bare["agentCapabilities"]["sessionCapabilities"], served);
+        let without =
+            serde_json::to_value(offer(&Object::default(), &Object::default(), "a", false)).expect("plain");
+        assert!(without["agentCapabilities"]["sessionCapabilities"].get("fork").is_none());
     }
 
     /// R18: terminal logins are for hosts that declared them.

@@ -42,6 +42,11 @@ impl Children {
         }
     }
 
+    /// Whether none was announced.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The child that a line names.
     pub fn number(&self, frame: &Frame) -> Option<Number> {
         Some(self.0.get(&named(frame)?)?.number)

@@ -10,11 +10,15 @@ use serde_json::json;
 use super::{
     actor::{Stage, State},
     ledger::Side,
+    record::{After, alone, noted},
+    recovery::Event,
 };
 use crate::{
+    history::Mark,
     limits::{STOP_CANCEL_GRACE_MS, STOP_MS_MAX},
     peer::{self, Death},
     residency::Slot,
+    store::Op,
     wire::{Loss, RpcError, credit::Credit},
 };
 
@@ -23,7 +27,7 @@ use crate::{
 pub enum Reason {
     /// Its host closed it: what waits is discarded (R50).
     Closed,
-    /// Its host is gone: nothing waits beyond it yet (R51 needs an inbox).
+    /// Its host is gone: what waits in its inbox stays there (R51).
     HostLost(Loss),
     /// The operator closed it.
     Operator,
@@ -31,6 +35,10 @@ pub enum Reason {
     Killed,
     /// Nobody wanted the warm process.
     Unused,
+    /// No host came for it, and nothing was left to do (R61).
+    Idle,
+    /// It is deleted (R285).
+    Deleted,
     /// It could not be set up.
     Failed,
 }
@@ -90,10 +98,13 @@ impl State {
     fn begin_end(&mut self, reason: Reason) {
         tracing::info!(session = %self.order.id, ?reason, "session ends");
         self.stage = Stage::Ending;
+        self.recover(Event::Destroy);
         self.tell_of_end(reason);
         let error = RpcError::internal("the session was closed");
         let opening = self.setup.take().and_then(|setup| setup.token);
-        for token in opening.into_iter().chain(self.take_early()) {
+        let shown = self.showing.take().map(|showing| showing.token);
+        self.outbox.open();
+        for token in opening.into_iter().chain(shown).chain(self.take_early()) {
             self.refuse_host(token, &error);
         }
         self.cancel();
@@ -109,11 +120,12 @@ impl State {
     }
 
     /// A host that did not end the session itself hears who did (R41, R86).
-    fn tell_of_end(&self, reason: Reason) {
+    fn tell_of_end(&mut self, reason: Reason) {
         let why = match reason {
             Reason::HostLost(Loss::Replaced) => "another connection took the session over",
             Reason::Operator | Reason::Killed => "the operator ended the session",
-            Reason::HostLost(_) | Reason::Closed | Reason::Unused | Reason::Failed => return,
+            Reason::Deleted => "the session was deleted",
+            Reason::HostLost(_) | Reason::Closed | Reason::Unused | Reason::Idle | Reason::Failed => return,
         };
         if self.opened.is_some() {
             self.notice(json!({ "detached": { "reason": why } }));
@@ -124,14 +136,30 @@ impl State {
     pub(super) fn turn_settled(&mut self) {
         self.leave_unanswered();
         self.bereaved(&RpcError::internal("the session was closed"));
+        self.record_close();
         self.end_peer();
+    }
+
+    /// A session that is closed discards what waits; one that merely ends keeps it (R50 to R52).
+    fn record_close(&mut self) {
+        let Some(reason) = self.ending.map(|e| e.reason).filter(|_| self.record.kept && !self.closed) else {
+            return;
+        };
+        self.closed = true;
+        let why = format!("{reason:?}");
+        let mut ops = alone(noted(&Mark::Closed { reason: why.as_str().into() }));
+        let discards = matches!(reason, Reason::Closed | Reason::Operator);
+        if discards {
+            ops.push(Op::Discard);
+        }
+        self.write_then(ops, discards, After::Lines);
     }
 
     /// The host answers nothing any more: the peer hears so of everything it asked.
     fn leave_unanswered(&mut self) {
         let asked = self.ledger.take(|open| open.side == Side::Peer);
         let back = self.answer_for_host(asked);
-        self.to_host(back, Credit::none());
+        self.tell_host(back, Credit::none());
     }
 
     fn end_peer(&mut self) {
@@ -163,11 +191,21 @@ impl State {
         }
     }
 
-    /// The slot is free before the last answers are said.
+    /// Goes, once everything it did is on record.
     fn leave(&mut self) {
+        self.leaves = true;
+        self.leave_when_settled();
+    }
+
+    /// The slot is free before the last answers are said.
+    pub(super) fn leave_when_settled(&mut self) {
+        if !self.leaves || !self.record.is_settled() {
+            return;
+        }
+        self.post_waiting();
         self.slot = None;
         for (token, answer) in std::mem::take(&mut self.last_answers) {
-            self.answer_host(token, answer);
+            self.post_answer(token, answer);
         }
         self.me.stop(Some("ended".to_owned()));
     }

@@ -23,6 +23,12 @@ pub enum Kind {
     Prompt,
     /// `session/new` and its kin: opens the session on the peer.
     Open,
+    /// `session/fork`: our own, for a fork of the session (R46).
+    Fork,
+    /// A setting that the host asks for.
+    Setting,
+    /// A setting that a new process is told: our own (R284).
+    Restore,
     /// `authenticate`.
     Authenticate,
     /// `logout`.

@@ -1,22 +1,30 @@
 //! Lines of both sides, each to where it belongs (R13, R107, R248).
 
 use bytes::Bytes;
-use serde_json::{json, value::RawValue};
+use serde_json::value::RawValue;
 
 use super::{
-    actor::{Msg, Stage, State},
+    actor::{Stage, State},
     children,
     ending::{Ending, Reason},
     ledger::{Kind, Open, Side},
-    prompts::{unanswered, withdrawal},
+    loss::terminal,
+    prompts::unanswered,
+    record::alone,
     route::Route,
+    settings::Way,
 };
 use crate::{
+    event::cut,
+    history::is_history,
     id::{Address, Generation, Token},
     limits::{OPEN_PEER_REQUESTS_MAX, QUEUE_BYTES_MAX},
-    peer::{self, Cause, Death, Outcome},
+    peer::{self},
+    store::{self, Op},
     wire::{
-        Call, Envelope, Frame, Letter, Method, RpcError, Word, author, credit::Credit, frame::Class,
+        Call, Envelope, Frame, Letter, Method, RpcError, Word,
+        credit::Credit,
+        frame::{Class, UpdateKind},
         patch::Object,
     },
 };
@@ -29,10 +37,16 @@ impl State {
             }
             Letter::Lines { from, envelopes, .. } => self.refuse_stranger(&from, &envelopes),
             Letter::Word { from: from @ Address::Host(_), .. } if from != self.order.host => {}
-            Letter::Word { word: Word::HostLost(loss), .. } => self.end(Ending::host_lost(loss)),
+            Letter::Word { word: Word::HostLost(loss), .. } => {
+                self.end_or_stay(Ending::host_lost(loss), None);
+            }
             Letter::Word { word: Word::Cancel, .. } => self.cancel(),
+            Letter::Word { word: Word::Wake, .. } => self.woken(),
             Letter::Word { word: Word::Abort, .. } => self.end(Ending::at_once(Reason::Killed)),
             Letter::Word { word: Word::Yield(done), .. } => self.yield_slot(done),
+            Letter::Word { word: Word::Detach(stays), .. } => self.let_go(stays),
+            Letter::Word { word: Word::Split(copied), .. } => self.split(copied),
+            Letter::Word { word: Word::Sleep(asleep), .. } => self.sleep(Some(asleep)),
             Letter::Word { .. } => {}
         }
     }
@@ -76,9 +90,15 @@ impl State {
                 self.wait_for_peer(token, envelope)
             }
             (Method::Initialize, _) => self.answer_initialize(token),
-            (Method::SessionNew | Method::SessionResume, Stage::Warm) => self.wanted(token, &envelope.frame),
-            (Method::SessionResume, Stage::Live) => self.answer_resumed(token),
-            _ => self.carry_to_peer(token, method, envelope, credit),
+            (method, Stage::Warm) if method.opens_session() => self.wanted(token, method, &envelope.frame),
+            (Method::SessionLoad | Method::SessionResume, Stage::Live) => {
+                let answer = self.taken_up();
+                self.show(token, answer, method == Method::SessionLoad);
+            }
+            _ => match Way::of(&envelope.frame.method_name()) {
+                Some(way) => self.set(token, way, envelope, credit),
+                None => self.carry_to_peer(token, method, envelope, credit),
+            },
         }
     }
 
@@ -91,13 +111,6 @@ impl State {
             return self.refuse_host(token, &RpcError::pending_bytes());
         }
         self.early.push(envelope);
-    }
-
-    /// The host that holds the session asks for it again: the turn is not disturbed.
-    fn answer_resumed(&self, token: Token) {
-        let mut result = self.opened.clone().unwrap_or_default();
-        result.keep(&["modes", "configOptions"]);
-        self.answer_host(token, Frame::result(&result));
     }
 
     fn carry_to_peer(&mut self, token: Token, method: Method, envelope: Envelope, credit: Credit) {
@@ -116,7 +129,7 @@ impl State {
                 Frame::parse(Bytes::copy_from_slice(envelope.frame.line())).expect("it was parsed before");
             self.login = Some((ours, copy));
         }
-        self.to_peer(vec![Envelope { call: Call::Request(ours), ..envelope }], credit);
+        self.tell_peer(vec![Envelope { call: Call::Request(ours), ..envelope }], credit);
     }
 
     fn host_answers(&mut self, ours: Token, frame: Frame, credit: Credit) {
@@ -128,13 +141,15 @@ impl State {
         if open.side != Side::Peer {
             return self.release_terminals(terminal(&frame).filter(|_| made).into_iter().collect());
         }
-        if matches!(open.kind, Kind::Permission | Kind::Elicitation) {
-            self.health.saw_decision();
+        match open.kind {
+            Kind::Permission => self.host_decided(ours, &frame),
+            Kind::Elicitation => self.health.saw_decision(),
+            _ => {}
         }
         if made {
             self.note_terminal(&frame);
         }
-        self.to_peer(vec![Envelope::new(Call::Response(open.token), frame)], credit);
+        self.tell_peer(vec![Envelope::new(Call::Response(open.token), frame)], credit);
     }
 
     fn host_says(&mut self, method: Method, envelope: Envelope, credit: Credit) {
@@ -142,7 +157,7 @@ impl State {
             Method::SessionCancel if self.is_ours(&envelope.frame) => self.cancel(),
             Method::SessionCancel => self.cancel_child(envelope, credit),
             Method::CancelRequest => self.host_withdraws(envelope),
-            _ if self.stage == Stage::Live => self.to_peer(vec![envelope], credit),
+            _ if self.stage == Stage::Live => self.tell_peer(vec![envelope], credit),
             _ => {}
         }
     }
@@ -156,16 +171,18 @@ impl State {
     /// (R72).
     fn host_withdraws(&mut self, envelope: Envelope) {
         let Some(token) = envelope.about else { return };
-        if self.turn.withdraw(token) {
+        if let Some(number) = self.turn.withdraw(token) {
+            self.never_ran(number, "withdrawn");
             return self.refuse_host(token, &RpcError::cancelled());
         }
-        if self.unsent.take_if(|prompt| prompt.token == token).is_some() {
+        if self.unsent.as_ref().is_some_and(|u| u.prompt.source.token() == Some(token)) {
+            self.take_unsent();
             return self.finish_turn(Frame::error(&RpcError::cancelled()));
         }
         if let Some(ours) = self.ledger.find(Side::Host, token) {
             // An agent may end a turn as cancelled for this: it is not sick then.
             self.health.saw_decision();
-            self.to_peer(vec![Envelope { about: Some(ours), ..envelope }], Credit::none());
+            self.tell_peer(vec![Envelope { about: Some(ours), ..envelope }], Credit::none());
         }
     }
 
@@ -181,6 +198,9 @@ impl State {
         }
         match event {
             peer::Event::Lines(envelopes, credit) => self.peer_lines(envelopes, credit),
+            peer::Event::Stray(lines, mut credit) => {
+                self.keep_lines(store::Kind::Stray, lines, &mut credit);
+            }
             peer::Event::Ready(answer) => self.ready(answer),
             peer::Event::Refused(ours) => self.not_sent(ours),
             peer::Event::Down(death) => self.peer_down(*death),
@@ -188,42 +208,122 @@ impl State {
     }
 
     /// Lines of the peer: what goes to the host leaves in one piece, in the order it came.
-    fn peer_lines(&mut self, envelopes: Vec<Envelope>, credit: Credit) {
+    fn peer_lines(&mut self, mut envelopes: Vec<Envelope>, mut credit: Credit) {
         self.card.touch();
-        // What streams is updates: they pass as they came, in one piece.
-        let plain = |e: &Envelope| e.call == Call::Notification && e.about.is_none();
-        if !self.is_ending() && !self.swallows() && envelopes.iter().all(plain) {
-            envelopes.iter().for_each(|e| self.note(&e.frame));
-            return self.to_host(envelopes, credit);
+        if self.swallows() {
+            return self.peer_replays(envelopes, credit);
         }
+        let opens = |call| matches!(call, Call::Response(ours) if self.is_of(ours, Kind::Open));
+        if !self.record.kept
+            && let Some(at) = envelopes.iter().position(|e| opens(e.call))
+        {
+            // What comes with a new session is on record behind it.
+            let rest = envelopes.split_off(at + 1);
+            let bytes = rest.iter().map(|e| e.frame.line().len()).sum();
+            let part = credit.split(rest.len(), bytes);
+            self.peer_mixed(envelopes, credit);
+            return self.peer_lines(rest, part);
+        }
+        self.keep(store::Kind::Peer, &envelopes, &mut credit);
+        // What streams is updates: they pass as they came, in one piece.
+        let plain =
+            |e: &Envelope| e.call == Call::Notification && e.about.is_none() && !is_settings(&e.frame);
+        if !self.is_ending() && envelopes.iter().all(plain) {
+            envelopes.iter().for_each(|e| self.note(&e.frame));
+            return self.tell_host(envelopes, credit);
+        }
+        self.peer_mixed(envelopes, credit);
+    }
+
+    /// History that the peer streams is on record already, whether it comes before the answer or after it (R31, R37).
+    fn peer_replays(&mut self, envelopes: Vec<Envelope>, mut credit: Credit) {
+        let opens = |call| matches!(call, Call::Response(ours) if self.is_of(ours, Kind::Open));
+        let end = envelopes.iter().position(|e| opens(e.call)).unwrap_or(envelopes.len());
+        let end = if self.loads() { end } else { 0 };
+        let is_old = |at, e: &Envelope| e.call == Call::Notification && is_history(&e.frame, at < end);
+        let count = envelopes.len();
+        let news: Vec<_> =
+            envelopes.into_iter().enumerate().filter(|(at, e)| !is_old(*at, e)).map(|(_, e)| e).collect();
+        if news.len() < count {
+            self.heard_history();
+        }
+        let lines = news.iter().map(|e| e.frame.line().clone()).collect();
+        self.keep_lines(store::Kind::Peer, lines, &mut credit);
+        self.peer_mixed(news, credit);
+    }
+
+    fn peer_mixed(&mut self, envelopes: Vec<Envelope>, mut credit: Credit) {
         let mut out = Vec::with_capacity(envelopes.len());
         let mut turn_ended = false;
         for envelope in envelopes {
+            // What may tell the host something by itself, or has to wait, comes behind what was said before it.
+            let apart = match envelope.call {
+                Call::Notification => is_settings(&envelope.frame),
+                Call::Request(_) => true,
+                Call::Response(ours) => self.is_of(ours, Kind::Prompt) || self.is_of(ours, Kind::Setting),
+            };
+            if apart {
+                self.flush(&mut out, &mut credit);
+            }
             match envelope.call {
                 Call::Notification => out.extend(self.peer_says(envelope)),
-                Call::Request(token) => out.extend(self.peer_asks(token, envelope)),
-                Call::Response(ours) => turn_ended |= self.peer_answers(ours, envelope.frame, &mut out),
+                Call::Request(token) => {
+                    // A refusal is told at once, behind the call that it is about.
+                    self.flush(&mut out, &mut credit);
+                    out.extend(self.peer_asks(token, envelope));
+                }
+                Call::Response(ours) if self.is_of(ours, Kind::Prompt) => {
+                    self.ledger.close(ours);
+                    self.answered += 1;
+                    self.examine(&envelope.frame);
+                    self.end_turn(envelope.frame);
+                    turn_ended = true;
+                }
+                Call::Response(ours) => self.peer_answers(ours, envelope.frame, &mut out),
             }
         }
-        self.to_host(out, credit);
+        self.tell_host(out, credit);
         if turn_ended {
             self.next_turn();
         }
     }
 
+    /// Sends what was collected.
+    fn flush(&mut self, out: &mut Vec<Envelope>, credit: &mut Credit) {
+        let said = std::mem::take(out);
+        let part = credit.split(said.len(), said.iter().map(|e| e.frame.line().len()).sum());
+        self.tell_host(said, part);
+    }
+
+    fn is_of(&self, ours: Token, kind: Kind) -> bool {
+        self.ledger.get(ours).is_some_and(|open| open.kind == kind)
+    }
+
     /// What an update changes here. A child's tool calls are its own, and it announces none of ours.
     fn note(&mut self, frame: &Frame) {
         self.health.saw_update();
+        self.watch(frame);
         if !frame.sessions().is_empty() {
             self.tools.note(frame);
             self.children.note(frame);
+            self.note_title(frame);
+        }
+    }
+
+    /// What the peer calls the session is what a list shows (R45).
+    fn note_title(&self, frame: &Frame) {
+        if frame.update().is_none_or(|update| update.kind != UpdateKind::SessionInfo) {
+            return;
+        }
+        let params = Object::of(frame.member("params").map_or("{}", RawValue::get));
+        let update = Object::of(params.get("update").map_or("{}", RawValue::get));
+        let title = update.get("title").map(|title| serde_json::from_str::<Option<String>>(title.get()));
+        if let Some(Ok(title)) = title {
+            self.write(alone(Op::Title(title.as_deref().map(cut))), Credit::none());
         }
     }
 
     fn peer_says(&mut self, envelope: Envelope) -> Option<Envelope> {
-        if self.swallows() {
-            return None;
-        }
         self.note(&envelope.frame);
         // What comes once the session is on its way out reaches nobody (R204).
         if self.is_ending() {
@@ -233,21 +333,28 @@ impl State {
             Some(token) => {
                 self.ledger.find(Side::Peer, token).map(|ours| Envelope { about: Some(ours), ..envelope })
             }
+            None if is_settings(&envelope.frame) => self.peer_sets(envelope),
             None => Some(envelope),
         }
     }
 
     fn peer_asks(&mut self, token: Token, envelope: Envelope) -> Option<Envelope> {
         let Class::Request(method) = envelope.frame.class() else { return None };
+        self.watch(&envelope.frame);
         let refusal = match self.services.route(method, &envelope.frame) {
             Route::Host(kind) if self.is_ending() => unanswered(kind),
+            Route::Host(Kind::Permission) => return self.permission(token, envelope),
+            Route::Host(kind) if !self.is_attached() => {
+                self.unserved(token, kind);
+                return None;
+            }
             Route::Host(kind) => match self.about(&envelope) {
                 Ok(about) => return Some(self.carry_to_host(token, kind, Envelope { about, ..envelope })),
                 Err(answer) => answer,
             },
             Route::Refuse(error) => Frame::error(&error),
         };
-        self.to_peer(vec![Envelope::new(Call::Response(token), refusal)], Credit::none());
+        self.tell_peer(vec![Envelope::new(Call::Response(token), refusal)], Credit::none());
         None
     }
 
@@ -273,20 +380,17 @@ impl State {
         }
     }
 
-    /// An answer of the peer. Whether a turn ended with it.
-    fn peer_answers(&mut self, ours: Token, frame: Frame, out: &mut Vec<Envelope>) -> bool {
+    /// An answer of the peer to anything but a prompt.
+    fn peer_answers(&mut self, ours: Token, frame: Frame, out: &mut Vec<Envelope>) {
         let Some(open) = self.ledger.close(ours) else {
             tracing::debug!(session = %self.order.id, kind = "unmatched_response", "late answer of the peer dropped");
-            return false;
+            return;
         };
         match open {
-            Open { kind: Kind::Prompt, .. } => {
-                self.answered += 1;
-                self.examine(&frame);
-                out.extend(self.prompt_answered(frame));
-                return true;
-            }
             Open { kind: Kind::Open, .. } => out.extend(self.open_answered(frame)),
+            Open { kind: Kind::Restore, .. } => self.restored(ours, &frame),
+            Open { kind: Kind::Setting, token, .. } => out.extend(self.set_answered(ours, token, frame)),
+            Open { kind: Kind::Fork, .. } => self.split_answered(ours, &frame),
             Open { kind: Kind::Authenticate, side: Side::Ours, .. } => {
                 out.extend(self.reauthenticated(frame.class() == Class::Response { ok: true }));
             }
@@ -305,7 +409,6 @@ impl State {
             }
             Open { .. } => {}
         }
-        false
     }
 
     fn logged_in(&mut self, ours: Token) {
@@ -332,127 +435,18 @@ impl State {
             Some(Open { side: Side::Host, token, .. }) => self.answer_host(token, error),
             Some(Open { kind: Kind::Open, .. }) => {
                 let answer = self.open_answered(error);
-                self.to_host(answer.into_iter().collect(), Credit::none());
+                self.tell_host(answer.into_iter().collect(), Credit::none());
             }
             Some(Open { kind: Kind::Authenticate, .. }) => {
                 let answer = self.reauthenticated(false);
-                self.to_host(answer.into_iter().collect(), Credit::none());
+                self.tell_host(answer.into_iter().collect(), Credit::none());
             }
             _ => {}
         }
     }
-
-    fn peer_down(&mut self, mut death: Death) {
-        self.peer = None;
-        death.prompt_open = self.turn.is_active();
-        self.card.set("last_exit", death.to_string());
-        let outcome = death.outcome(self.answered);
-        tracing::info!(session = %self.order.id, ?outcome, answered = self.answered, "peer exit classified");
-        if self.is_ending() {
-            return self.gone(&death);
-        }
-        self.note_unproved(&death);
-        tracing::warn!(session = %self.order.id, %death, "peer is gone");
-        if outcome == Outcome::Failed && death.is_failure() {
-            let _ =
-                self.reports.send_message(super::Report::Failed(self.order.program(), death.error().message));
-        }
-        let live = self.stage == Stage::Live;
-        if live {
-            self.notice(json!({ "peer": "gone" }));
-        }
-        // A prompt that waited starts another process right away.
-        self.bereaved(&death.error());
-        if !live {
-            self.start_failed(&death);
-        }
-    }
-
-    /// A process that was given up is gone: what waited for that goes on.
-    fn left(&mut self, generation: Generation, death: &Death) {
-        self.leaving.retain(|g| *g != generation);
-        self.note_unproved(death);
-        if !self.leaving.is_empty() {
-            return;
-        }
-        if self.is_ending() && self.peer.is_none() {
-            self.gone(death);
-        } else if std::mem::take(&mut self.start_waits) {
-            let _ = self.me.cast(Msg::Start(Ok(())));
-        }
-    }
-
-    /// The peer's mailbox failed: its process went with it.
-    pub(super) fn peer_panicked(&mut self, error: &str) {
-        let death = Death {
-            agent: self.order.name.clone(),
-            cause: Cause::ReadFailed(format!("internal error: {error}")),
-            exit: None,
-            unanswered: None,
-            stderr: String::new(),
-            prompt_open: false,
-        };
-        match self.leaving.last().copied() {
-            _ if self.peer.is_some() => self.peer_down(death),
-            // Which of them it was does not matter: a mailbox that failed took its process with it.
-            Some(generation) => self.left(generation, &death),
-            None => {}
-        }
-    }
-
-    /// The process is given up while its session lives on.
-    pub(super) fn forsake_peer(&mut self, why: &str) {
-        self.drop_peer(&RpcError::runtime(format!("agent `{}` was ended: {why}", self.order.name)));
-    }
-
-    /// Nobody answers any more what the peer was asked, and nobody waits for what it asked (R251).
-    pub(super) fn bereaved(&mut self, error: &RpcError) {
-        let waiting_for_nobody = self.ledger.take(|o| o.side == Side::Peer);
-        let back = waiting_for_nobody.iter().map(|(ours, _)| withdrawal(*ours)).collect();
-        self.to_host(back, Credit::none());
-        let released = std::mem::take(&mut self.terminals);
-        self.release_terminals(released);
-        let turn = self.ledger.take(|o| o.kind == Kind::Prompt);
-        for (_, open) in self.ledger.take(|o| o.side == Side::Host) {
-            self.refuse_host(open.token, error);
-        }
-        self.ledger.take(|o| {
-            o.side == Side::Ours && !matches!(o.kind, Kind::TerminalCreate | Kind::TerminalRelease)
-        });
-        // A terminal that the host makes all the same is released when it says so.
-        for (ours, _) in waiting_for_nobody.iter().filter(|(_, o)| o.kind == Kind::TerminalCreate) {
-            self.ledger.adopt(*ours, Kind::TerminalCreate);
-        }
-        if !turn.is_empty() {
-            self.finish_turn(Frame::error(error));
-        }
-    }
-
-    fn note_terminal(&mut self, answer: &Frame) {
-        let room = self.terminals.len() < OPEN_PEER_REQUESTS_MAX;
-        self.terminals.extend(terminal(answer).filter(|_| room));
-    }
-
-    fn forget_terminal(&mut self, request: &Frame) {
-        let params = Object::of(request.member("params").map_or("{}", RawValue::get));
-        if let Some(id) = params.get("terminalId") {
-            self.terminals.retain(|t| **t != *id.get());
-        }
-    }
-
-    /// The peer is gone and released nothing: its terminals at the host are released for it.
-    fn release_terminals(&mut self, ids: Vec<Box<str>>) {
-        let mut releases = Vec::with_capacity(ids.len());
-        for id in ids.iter().filter_map(|id| serde_json::from_str(id).ok()) {
-            let ours = self.ledger.enter(Side::Ours, 0, Kind::TerminalRelease);
-            releases.push(Envelope::new(Call::Request(ours), author::release_terminal(&self.order.id, id)));
-        }
-        self.to_host(releases, Credit::none());
-    }
 }
 
-/// The terminal that the host made, as written.
-fn terminal(answer: &Frame) -> Option<Box<str>> {
-    let result = Object::of(answer.member("result")?.get());
-    result.get("terminalId").map(|id| id.get().into())
+/// Whether it speaks of modes or options.
+pub(super) fn is_settings(frame: &Frame) -> bool {
+    frame.update().is_some_and(|update| update.kind == UpdateKind::Settings)
 }

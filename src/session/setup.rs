@@ -2,32 +2,35 @@
 //!
 //! The same way serves a session that is new, one that is taken up again, and one whose process died (R31).
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
-use ractor::SpawnErr;
 use serde_json::{json, value::RawValue};
+use smallvec::smallvec;
 use tokio::sync::oneshot;
 
 use super::{
-    actor::{Link, Msg, Report, Stage, State},
+    actor::{Msg, Report, Stage, State},
     capabilities::offer,
-    children::Children,
     ending::{Ending, Reason},
-    health::Health,
     ledger::{Kind, Side},
+    outbox::Ticket,
+    record::{After, noted},
 };
 use crate::{
-    config::Home,
+    history::Mark,
     id::Token,
-    ingress::Held,
-    limits::{RESTARTS_MAX, RESTARTS_WINDOW_MS},
-    peer::{self, Death, Peer, can_load, can_resume},
-    process::Scratch,
+    peer::{can_load, can_resume},
     residency::Slot,
-    store,
+    store::{self, Op},
     wire::{Call, Envelope, Frame, Method, RpcError, credit::Credit, frame::Class, patch::Object},
 };
+
+/// What every answer has that opens a session.
+const SHARED: [&str; 3] = ["modes", "configOptions", "models"];
+
+/// Silence that ends the history which a process streams when it loads a session (R31).
+const LOAD_SILENCE: Duration = Duration::from_millis(100);
 
 /// How the process is asked for the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +44,10 @@ pub(super) enum How {
 /// The opening of a session, until it is open.
 #[derive(Debug)]
 pub(super) struct Setup {
-    /// The host's token; `None` when a dead process is replaced.
+    /// The host's token; `None` when a dead process is replaced, or nobody asked.
     pub token: Option<Token>,
+    /// What the host asked.
+    pub method: Method,
     /// As the host wrote it, in bytes of its own.
     pub frame: Frame,
     pub how: How,
@@ -54,79 +59,30 @@ pub(super) struct Setup {
     pub restarted: bool,
     /// The peer's refusal that made us authenticate again.
     pub refusal: Option<Frame>,
+    /// Whether history was streamed of late.
+    pub heard: bool,
+    /// How often its end was waited for.
+    pub silences: u32,
+}
+
+impl Setup {
+    fn new(frame: Frame, how: How) -> Self {
+        Self {
+            token: None,
+            method: Method::Other,
+            frame,
+            how,
+            out: None,
+            reauthenticated: false,
+            restarted: false,
+            refusal: None,
+            heard: false,
+            silences: 0,
+        }
+    }
 }
 
 impl State {
-    /// Starts a process. It reports by itself.
-    pub(super) async fn start_peer(&mut self) -> Result<(), SpawnErr> {
-        self.generation += 1;
-        self.answered = 0;
-        self.health = Health::default();
-        self.children = Children::default();
-        self.enter(Stage::Starting);
-        let scratch = match self.scratch() {
-            Ok(scratch) => scratch,
-            Err(error) => {
-                let why = format!("make a scratch home for session {}: {error}", self.order.id);
-                self.not_started(&RpcError::internal(why));
-                return Ok(());
-            }
-        };
-        let held = Held::default();
-        let args = peer::Arguments {
-            session: self.order.id.clone(),
-            generation: self.generation,
-            name: self.order.name.clone(),
-            agent: self.order.agent.clone(),
-            cwd: self.order.cwd.clone(),
-            bridge_env: self.order.bridge_env.clone(),
-            client_capabilities: self.order.capabilities.clone(),
-            limits: self.shared.limits.clone(),
-            directory: self.shared.directory.clone(),
-            records: self.shared.records.clone(),
-            large: self.shared.large.clone(),
-            scratch,
-            owner: self.me.get_derived(),
-            held: held.clone(),
-        };
-        let actor = Peer::start(args, self.me.get_cell()).await?;
-        self.peer = Some(Link { actor, held, answer: None, authenticated: false });
-        Ok(())
-    }
-
-    /// The session's own home, made for its first process and kept for the next (R234).
-    fn scratch(&mut self) -> std::io::Result<Option<Arc<Scratch>>> {
-        if self.order.agent.home == Home::Scratch && self.scratch.is_none() {
-            let made = Scratch::make(&self.shared.homes, self.order.id.as_str())?;
-            self.scratch = Some(Arc::new(made));
-        }
-        Ok(self.scratch.clone())
-    }
-
-    /// Asks whether the program may be started again (R227).
-    pub(super) fn restart_peer(&mut self) {
-        self.enter(Stage::Starting);
-        let (ask, answer) = oneshot::channel();
-        let _ =
-            self.reports.send_message(Report::MayStart(self.order.program(), self.order.name.clone(), ask));
-        let me = self.me.clone();
-        tokio::spawn(async move {
-            let stopping = |_| Err(RpcError::internal("the daemon is stopping"));
-            let _ = me.cast(Msg::Start(answer.await.unwrap_or_else(stopping)));
-        });
-    }
-
-    pub(super) async fn start_allowed(&mut self, allowed: Result<(), RpcError>) -> Result<(), SpawnErr> {
-        match allowed {
-            _ if self.is_ending() => {}
-            // One process at a time: the old one is gone before the new one starts.
-            Ok(()) if !self.leaving.is_empty() => self.start_waits = true,
-            Ok(()) => self.start_peer().await?,
-            Err(error) => self.not_started(&error),
-        }
-        Ok(())
-    }
-
     /// The handshake is done.
     pub(super) fn ready(&mut self, answer: Object) {
         if self.is_ending() {
@@ -137,7 +93,7 @@ impl State {
             peer.answer = Some(answer);
         }
         self.enter(Stage::Warm);
-        if self.setup.is_none() && self.peer_session.is_some() {
+        if self.setup.is_none() && self.record.kept && !self.is_awaited() {
             self.reopen();
         } else if self.setup.is_some() {
             self.open();
@@ -180,36 +136,28 @@ impl State {
         self.stage == Stage::Warm && self.setup.is_none() && self.ledger.count(Side::Host) == 0
     }
 
+    /// Whether a request that waits will say how the session is to be opened.
+    fn is_awaited(&self) -> bool {
+        let opens =
+            |e: &Envelope| matches!(e.frame.class(), Class::Request(method) if method.opens_session());
+        self.early.iter().any(opens)
+    }
+
     /// The answer to a host's `initialize`.
-    pub(super) fn answer_initialize(&self, token: Token) {
+    pub(super) fn answer_initialize(&mut self, token: Token) {
         if let Some(answer) = self.peer.as_ref().and_then(|p| p.answer.as_ref()) {
-            let offer = offer(answer, &self.order.capabilities, &self.order.name);
+            let offer = offer(answer, &self.order.capabilities, &self.order.name, self.shared.host.fork);
             self.answer_host(token, Frame::result(&offer));
         }
     }
 
     /// A host's request that opens the session.
-    pub(super) fn wanted(&mut self, token: Token, frame: &Frame) {
-        let resumes = self.order.resume.is_some();
+    pub(super) fn wanted(&mut self, token: Token, method: Method, frame: &Frame) {
         let copy = Frame::parse(Bytes::copy_from_slice(frame.line())).expect("it was parsed before");
         self.params = copy.member("params").map(RawValue::to_owned);
         self.works_in(&copy);
-        self.peer_session = self.order.resume.as_ref().map(|row| row.peer_session.clone());
-        let how = if resumes { self.way_back() } else { Some(How::New) };
-        let Some(how) = how else {
-            let why = "this agent can neither resume nor load a session";
-            self.last_answers.push((token, Frame::error(&RpcError::internal(why))));
-            return self.end(Ending::at_once(Reason::Failed));
-        };
-        self.setup = Some(Setup {
-            token: Some(token),
-            frame: copy,
-            how,
-            out: None,
-            reauthenticated: false,
-            restarted: false,
-            refusal: None,
-        });
+        let how = if method == Method::SessionNew { How::New } else { self.way_back() };
+        self.setup = Some(Setup { token: Some(token), method, ..Setup::new(copy, how) });
         self.open();
     }
 
@@ -223,24 +171,20 @@ impl State {
     }
 
     /// How a process takes a session up again: the best way it offers (R31).
-    fn way_back(&self) -> Option<How> {
-        let answer = self.peer.as_ref()?.answer.as_ref()?;
-        if can_resume(answer) { Some(How::Resume) } else { can_load(answer).then_some(How::Load) }
+    fn way_back(&self) -> How {
+        let answer = self.peer.as_ref().and_then(|p| p.answer.as_ref());
+        match answer.filter(|_| self.peer_session.is_some()) {
+            Some(answer) if can_resume(answer) => How::Resume,
+            Some(answer) if can_load(answer) => How::Load,
+            _ => How::New,
+        }
     }
 
-    /// A new process for a session that is live: it is told what the old one was told.
+    /// A new process for a session that is there, with nobody waiting for an answer: it is told what the old one was.
     fn reopen(&mut self) {
-        let how = self.way_back().unwrap_or(How::New);
+        let how = self.way_back();
         let frame = self.opening(how);
-        self.setup = Some(Setup {
-            token: None,
-            frame,
-            how,
-            out: None,
-            reauthenticated: false,
-            restarted: false,
-            refusal: None,
-        });
+        self.setup = Some(Setup::new(frame, how));
         self.open();
     }
 
@@ -274,84 +218,181 @@ impl State {
         }
         self.enter(Stage::Opening);
         let known = (how != How::New).then(|| self.peer_session.clone()).flatten();
-        self.to_peer_as(vec![Envelope::new(Call::Request(out), frame)], Credit::none(), known);
+        self.tell_peer_as(vec![Envelope::new(Call::Request(out), frame)], Credit::none(), known);
     }
 
-    /// Whether updates are history that the host has seen (R31).
-    pub(super) fn swallows(&self) -> bool {
+    /// Whether the process was asked to load, and has not answered.
+    pub(super) fn loads(&self) -> bool {
         self.setup.as_ref().is_some_and(|s| s.how == How::Load && s.out.is_some())
+    }
+
+    /// Whether what is said is history that the host has seen (R31): while a process takes a session up, until that is
+    /// as it was, it has nothing new to say.
+    pub(super) fn swallows(&self) -> bool {
+        self.loads() || self.setup.as_ref().is_some_and(|s| s.out.is_none() && self.record.kept)
+    }
+
+    /// The process streams history.
+    pub(super) fn heard_history(&mut self) {
+        self.setup.iter_mut().for_each(|setup| setup.heard = true);
+    }
+
+    /// Everything was set. Some agents answer a load first and stream the history then: that is over when nothing of it
+    /// came for a moment, and takes no longer than any step of the start.
+    pub(super) fn restored_all(&mut self) {
+        let silences_max = Duration::from_secs(self.order.agent.handshake_s).div_duration_f64(LOAD_SILENCE);
+        let Some(setup) = &mut self.setup else { return };
+        let waits = setup.how == How::Load && (setup.silences == 0 || setup.heard);
+        if !waits || f64::from(setup.silences) >= silences_max {
+            return self.set_up();
+        }
+        setup.silences += 1;
+        setup.heard = false;
+        let generation = self.generation;
+        self.later(LOAD_SILENCE, move || Msg::SilenceDue(generation));
     }
 
     /// The process answered the request that opens the session. Returns what goes to the host, in its place.
     pub(super) fn open_answered(&mut self, answer: Frame) -> Option<Envelope> {
         let mut setup = self.setup.take()?;
         if answer.class() == (Class::Response { ok: true }) {
-            return self.open_succeeded(&setup, answer);
+            self.open_succeeded(setup, &answer);
+            return None;
         }
         let code = answer.member("error").map(|e| RpcError::of(e).code);
         if code == Some(-32000) && self.authenticate_again(&mut setup, &answer) {
             self.setup = Some(setup);
             return None;
         }
-        if setup.how != How::New && self.try_next_way(&mut setup) {
-            self.setup = Some(setup);
+        if let Some(how) = self.next_way(&setup, code) {
+            tracing::info!(session = %self.order.id, how = ?setup.how, next = ?how, "not taken up that way");
+            self.setup = Some(Setup { how, ..setup });
             self.open();
             return None;
         }
         self.open_failed(&setup, answer, code == Some(-32000))
     }
 
-    fn open_succeeded(&mut self, setup: &Setup, answer: Frame) -> Option<Envelope> {
+    /// The process has the session. It is told what was set before anybody hears of that (R58).
+    fn open_succeeded(&mut self, setup: Setup, answer: &Frame) {
         let result = Object::of(answer.member("result").map_or("{}", RawValue::get));
         if setup.how == How::New {
             self.peer_session = result.get("sessionId").map(|id| id.get().as_bytes().to_vec());
         }
+        self.settings.set_up(&result, setup.how == How::New);
+        self.opened = Some(result);
+        self.setup = Some(Setup { out: None, ..setup });
+        self.restore_next();
+    }
+
+    /// The session is as it was set: it is on record, then who asked for it is answered.
+    pub(super) fn set_up(&mut self) {
+        let Some(setup) = self.setup.take() else { return };
+        let taken_up = self.record.kept;
         self.enter(Stage::Live);
         self.slot.iter().for_each(Slot::commit);
-        self.save();
+        let ticket = self.record_opened(setup.how);
         tracing::info!(session = %self.order.id, agent = %self.order.name, how = ?setup.how,
             peer_session = %String::from_utf8_lossy(self.peer_session.as_deref().unwrap_or_default()), "session open");
-        let lost = setup.token.is_none() && setup.how == How::New;
-        self.opened = Some(result);
-        self.order.opened = None;
-        if lost {
-            self.notice(json!({ "context": "lost", "reason": "the agent was restarted and cannot resume" }));
+        self.answer_opened(&setup, ticket);
+        if taken_up && setup.how == How::New {
+            self.start_blank();
+        }
+        let lost = std::mem::take(&mut self.lost);
+        lost.into_iter().for_each(|facts| self.notice(facts));
+        if self.showing.is_none() {
+            self.order.opened = None;
+            self.attached();
         }
         // The prompt came first: what the host asked since then waited for the process that it needed.
-        self.send_unsent();
+        self.advance();
         let early = std::mem::take(&mut self.early);
         self.host_lines(early, Credit::none());
-        setup.token.map(|token| Envelope::new(Call::Response(token), self.opened_answer(setup, answer)))
     }
 
-    /// The answer as the peer wrote it. To `session/resume` it holds no id, even if the peer was asked to load.
-    fn opened_answer(&self, setup: &Setup, answer: Frame) -> Frame {
-        let empty = answer.member("result").is_none_or(|r| r.get() == "null");
-        if setup.how == How::New || !empty { answer } else { Frame::result(&json!({})) }
+    fn answer_opened(&mut self, setup: &Setup, ticket: Ticket) {
+        let Some(token) = setup.token else {
+            let changed = self.settings.resync(&self.order.id);
+            let lines = changed.into_iter().map(|frame| Envelope::new(Call::Notification, frame)).collect();
+            return self.tell_host(lines, Credit::none());
+        };
+        match setup.method {
+            Method::SessionLoad | Method::SessionResume => {
+                let answer = self.taken_up();
+                self.show(token, answer, setup.method == Method::SessionLoad);
+            }
+            _ => {
+                let answer = self.made(setup.method);
+                self.tell_host_after(ticket, vec![Envelope::new(Call::Response(token), answer)]);
+            }
+        }
     }
 
-    fn save(&self) {
-        let answer = self.peer.as_ref().and_then(|p| p.answer.as_ref());
-        let row = store::Row {
+    /// The answer to `session/new`, and that to a fork, which is shaped as it (R48).
+    fn made(&mut self, method: Method) -> Frame {
+        let mut result = self.settings.decorate(self.opened.clone().unwrap_or_default());
+        if method == Method::SessionFork {
+            result.keep(&SHARED);
+            result.set("sessionId", &self.order.id.as_str());
+        }
+        Frame::result(&result)
+    }
+
+    /// What a host hears that takes the session up: modes and options, no id (R48).
+    pub(super) fn taken_up(&mut self) -> Frame {
+        let mut result = self.settings.decorate(self.opened.clone().unwrap_or_default());
+        result.keep(&SHARED);
+        Frame::result(&result)
+    }
+
+    /// A session that is new has its row before its host hears of it; one that is taken up has a new process (R273).
+    fn record_opened(&mut self, how: How) -> Ticket {
+        let peer_session = self.peer_session.clone().unwrap_or_default();
+        let peer = serde_json::from_slice::<String>(&peer_session).unwrap_or_default();
+        let way = if how == How::New && self.record.kept {
+            "blank".to_owned()
+        } else {
+            format!("{how:?}").to_lowercase()
+        };
+        let opened = Mark::Opened {
+            agent: self.order.name.as_str().into(),
+            how: way.into(),
+            peer_session: peer.into(),
+        };
+        let first =
+            if self.record.kept { Op::PeerSession(peer_session) } else { Op::Create(Box::new(self.row())) };
+        let sync = !self.record.kept;
+        self.record.kept = true;
+        self.write_then(smallvec![first, noted(&opened)], sync, After::Lines)
+    }
+
+    fn row(&self) -> store::Row {
+        let now = jiff::Timestamp::now().as_millisecond();
+        store::Row {
             id: self.order.id.clone(),
             agent: self.order.name.clone(),
             cwd: self.order.cwd.clone(),
+            params: self.params.as_ref().map_or("{}", |p| p.get()).to_owned(),
             peer_session: self.peer_session.clone().unwrap_or_default(),
-            resumable: answer.is_some_and(|a| can_resume(a) || can_load(a)),
-        };
-        let _ = self.shared.store.cast(store::Msg::Save(row, None));
+            title: None,
+            created_ms: now,
+            updated_ms: now,
+            parent: None,
+            settings: self.settings.stored().clone(),
+        }
     }
 
     /// A session that this peer does not know any more falls through to the next way (R31).
-    fn try_next_way(&self, setup: &mut Setup) -> bool {
+    fn next_way(&self, setup: &Setup, code: Option<i32>) -> Option<How> {
+        // Agents say it in many ways. What they cannot do just now is no reason to give up what they know.
+        let forgotten = matches!(code, Some(-32_002 | -32_601 | -32_602 | -32_603));
         let answer = self.peer.as_ref().and_then(|p| p.answer.as_ref());
-        setup.how = match setup.how {
-            How::Resume if answer.is_some_and(can_load) => How::Load,
-            // A host that asked for the session must hear that it is gone; a dead process is replaced by a blank one.
-            How::Resume | How::Load if setup.token.is_none() => How::New,
-            _ => return false,
-        };
-        true
+        match setup.how {
+            How::New => None,
+            _ if !forgotten && setup.token.is_some() => None,
+            How::Resume if answer.is_some_and(can_load) => Some(How::Load),
+            How::Resume | How::Load => Some(How::New),
+        }
     }
 
     fn open_failed(&mut self, setup: &Setup, answer: Frame, auth: bool) -> Option<Envelope> {
@@ -363,7 +404,7 @@ impl State {
             return None;
         };
         // The process stays for the authentication that the host will now ask for (R24).
-        if auth && setup.how == How::New {
+        if auth && setup.method == Method::SessionNew {
             self.enter(Stage::Warm);
             self.warm_later();
             return Some(Envelope::new(Call::Response(token), answer));
@@ -384,7 +425,7 @@ impl State {
             let out = self.ledger.enter(Side::Ours, 0, Kind::Authenticate);
             let deadline = Duration::from_secs(self.order.agent.handshake_s);
             self.later(deadline, move || Msg::LoginDue(out));
-            self.to_peer(vec![Envelope::new(Call::Request(out), frame)], Credit::none());
+            self.tell_peer(vec![Envelope::new(Call::Request(out), frame)], Credit::none());
             return true;
         }
         if peer.authenticated && !setup.restarted {
@@ -401,7 +442,7 @@ impl State {
     pub(super) fn login_due(&mut self, ours: Token) {
         if self.ledger.close(ours).is_some() {
             let answer = self.reauthenticated(false);
-            self.to_host(answer.into_iter().collect(), Credit::none());
+            self.tell_host(answer.into_iter().collect(), Credit::none());
         }
     }
 
@@ -419,37 +460,6 @@ impl State {
         self.open_failed(&setup, refusal, true)
     }
 
-    /// Ends the process at once; what it still says is nobody's. It is waited for before anything follows it.
-    pub(super) fn drop_peer(&mut self, error: &RpcError) {
-        if let Some(peer) = self.peer.take() {
-            let _ = peer.actor.cast(peer::Msg::End(Duration::ZERO));
-            self.leaving.push(self.generation);
-        }
-        if self.stage != Stage::Ending {
-            self.enter(Stage::Live);
-        }
-        self.bereaved(error);
-    }
-
-    /// A process did not come to life: who waits for it is told.
-    pub(super) fn start_failed(&mut self, death: &Death) {
-        self.not_started(&death.error());
-    }
-
-    pub(super) fn not_started(&mut self, error: &RpcError) {
-        let wanted = self.setup.take().and_then(|setup| setup.token);
-        let answer = Frame::error(error);
-        if self.opened.is_none() {
-            let waiting = wanted.into_iter().chain(self.take_early());
-            let answers: Vec<_> = waiting.map(|token| (token, answer.clone())).collect();
-            self.last_answers.extend(answers);
-            return self.end(Ending::at_once(Reason::Failed));
-        }
-        self.enter(Stage::Live);
-        self.fail_early(&answer);
-        self.fail_unsent(&answer);
-    }
-
     /// Requests that waited for the process, by their tokens.
     pub(super) fn take_early(&mut self) -> Vec<Token> {
         let token =
@@ -457,7 +467,7 @@ impl State {
         std::mem::take(&mut self.early).into_iter().filter_map(token).collect()
     }
 
-    fn fail_early(&mut self, answer: &Frame) {
+    pub(super) fn fail_early(&mut self, answer: &Frame) {
         for token in self.take_early() {
             self.answer_host(token, answer.clone());
         }
@@ -476,19 +486,4 @@ fn method_of(how: How) -> Method {
         How::Resume => Method::SessionResume,
         How::Load => Method::SessionLoad,
     }
-}
-
-/// What is said of a program that keeps failing, and failed like this the last time (R227).
-pub fn held_back(agent: &str, rest: Duration, last: &str) -> RpcError {
-    let why = format!(
-        "agent `{agent}` failed {RESTARTS_MAX} times in {} s in this directory and is held back for {} s; \
-         its last error: {last}",
-        RESTARTS_WINDOW_MS / 1_000,
-        rest.as_secs().max(1)
-    );
-    RpcError::internal(why).with(json!({
-        "failureType": "runtime",
-        "failure": { "code": "runtime", "retryable": true },
-        "retryAfterMs": u64::try_from(rest.as_millis()).unwrap_or(u64::MAX),
-    }))
 }

@@ -8,13 +8,55 @@ use crate::{
     wire::Frame,
 };
 
-/// A prompt of the host.
+/// Who wants a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The host, under its token: where the answer goes.
+    Host(Token),
+    /// The inbox: the entries that it holds (R82).
+    Inbox(Vec<String>),
+    /// A host that is gone: nobody hears the answer (R112).
+    Nobody,
+}
+
+impl Source {
+    /// The host's token, if a host waits for the answer.
+    pub fn token(&self) -> Option<Token> {
+        if let Self::Host(token) = self { Some(*token) } else { None }
+    }
+
+    /// The word that is stored.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Host(_) | Self::Nobody => "host",
+            Self::Inbox(_) => "inbox",
+        }
+    }
+}
+
+/// A prompt on its way.
 #[derive(Debug)]
 pub struct Prompt {
-    /// The host's token: where the answer goes.
-    pub token: Token,
+    /// Counts the prompts of the session, over all its lives.
+    pub number: u64,
+    /// Who wants it.
+    pub source: Source,
     /// The line.
     pub frame: Frame,
+    /// What the store says of it.
+    pub standing: Standing,
+}
+
+/// What the store says of a prompt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing yet.
+    #[default]
+    Unknown,
+    /// That it waits.
+    Waits,
+    /// That it runs.
+    Runs,
 }
 
 /// What becomes of a prompt.
@@ -23,8 +65,8 @@ pub struct Prompt {
 pub enum Admitted {
     /// It is the turn now.
     Starts(Prompt),
-    /// It waits; so many are before it.
-    Waits(usize),
+    /// It waits under that number; so many are before it.
+    Waits(u64, usize),
     /// Too many wait already.
     Refused(Token),
 }
@@ -33,28 +75,32 @@ pub enum Admitted {
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Cancelled {
-    /// The turn that now has to end; `None` when none runs or it was told before.
-    pub running: Option<Token>,
-    /// Prompts that will not run.
-    pub waiting: Vec<Token>,
+    /// Whether a turn now has to end: one runs, and was not told before.
+    pub running: bool,
+    /// Prompts that will not run: their numbers and who waits for them.
+    pub waiting: Vec<(u64, Source)>,
 }
 
 /// The end of a turn.
 #[derive(Debug)]
 #[must_use]
 pub struct Ended {
+    /// The prompt's number.
+    pub number: u64,
     /// Whose answer it is.
-    pub token: Token,
+    pub source: Source,
     /// Whether it was told to end.
     pub cancelled: bool,
+    /// What the store says of it.
+    pub standing: Standing,
 }
 
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default)]
 enum State {
     #[default]
     Idle,
-    Running(Token),
-    Cancelling(Token),
+    Running(Source),
+    Cancelling(Source),
 }
 
 /// The turns of a session.
@@ -62,64 +108,113 @@ enum State {
 pub struct Turn {
     state: State,
     waiting: VecDeque<Prompt>,
-    /// Counts turns, so that a late timer can tell whose it is.
+    /// Of the running turn, or of the latest.
     number: u64,
+    /// What the store says of it.
+    standing: Standing,
+    /// Of the latest prompt that was taken.
+    taken: u64,
 }
 
 impl Turn {
-    /// A prompt came.
-    pub fn prompt(&mut self, prompt: Prompt) -> Admitted {
-        if self.state == State::Idle {
-            self.begin(prompt.token);
-            return Admitted::Starts(prompt);
+    /// Turns of a session that had so many prompts in former lives.
+    pub fn after(prompts: u64) -> Self {
+        Self { number: prompts, taken: prompts, ..Self::default() }
+    }
+
+    /// A prompt of the host came.
+    pub fn prompt(&mut self, token: Token, frame: Frame) -> Admitted {
+        if !self.is_active() {
+            return Admitted::Starts(self.begin(Source::Host(token), frame));
         }
         let bytes: usize = self.waiting.iter().map(|p| p.frame.line().len()).sum();
-        if self.waiting.len() >= WAITING_PROMPTS_MAX || bytes + prompt.frame.line().len() > QUEUE_BYTES_MAX {
-            return Admitted::Refused(prompt.token);
+        if self.waiting.len() >= WAITING_PROMPTS_MAX || bytes + frame.line().len() > QUEUE_BYTES_MAX {
+            return Admitted::Refused(token);
         }
-        self.waiting.push_back(prompt);
-        Admitted::Waits(self.waiting.len())
+        self.taken += 1;
+        let source = Source::Host(token);
+        self.waiting.push_back(Prompt { number: self.taken, source, frame, standing: Standing::Waits });
+        Admitted::Waits(self.taken, self.waiting.len())
+    }
+
+    /// A turn begins, while none runs.
+    pub fn begin(&mut self, source: Source, frame: Frame) -> Prompt {
+        self.taken += 1;
+        self.run(Prompt { number: self.taken, source, frame, standing: Standing::Unknown })
+    }
+
+    fn run(&mut self, prompt: Prompt) -> Prompt {
+        self.number = prompt.number;
+        self.standing = prompt.standing;
+        self.state = State::Running(prompt.source.clone());
+        prompt
+    }
+
+    /// The running turn is on record from now on. Returns what was said of it before.
+    pub fn on_record(&mut self) -> Standing {
+        std::mem::replace(&mut self.standing, Standing::Runs)
+    }
+
+    /// That was refused: what was said of it before holds.
+    pub fn not_on_record(&mut self, before: Standing) {
+        self.standing = before;
     }
 
     /// Everything of the host's is to end.
     pub fn cancel(&mut self) -> Cancelled {
-        let waiting = self.waiting.drain(..).map(|p| p.token).collect();
-        let State::Running(token) = self.state else { return Cancelled { running: None, waiting } };
-        self.state = State::Cancelling(token);
-        Cancelled { running: Some(token), waiting }
+        let waiting = self.waiting.drain(..).map(|p| (p.number, p.source)).collect();
+        Cancelled { running: self.stop(), waiting }
     }
 
-    /// One waiting prompt is taken back. Whether it waited.
-    pub fn withdraw(&mut self, token: Token) -> bool {
-        let before = self.waiting.len();
-        self.waiting.retain(|p| p.token != token);
-        self.waiting.len() < before
+    /// The running turn is to end, and nothing else. Whether one runs that was not told before.
+    pub fn stop(&mut self) -> bool {
+        let running = matches!(self.state, State::Running(_));
+        self.state = match std::mem::take(&mut self.state) {
+            State::Running(source) => State::Cancelling(source),
+            other => other,
+        };
+        running
+    }
+
+    /// The host is gone: what waits will not run, what runs is nobody's (R72, R112). Returns what waited.
+    pub fn orphan(&mut self) -> Vec<u64> {
+        let whose = |source| if let Source::Inbox(_) = source { source } else { Source::Nobody };
+        self.state = match std::mem::take(&mut self.state) {
+            State::Idle => State::Idle,
+            State::Running(source) => State::Running(whose(source)),
+            State::Cancelling(source) => State::Cancelling(whose(source)),
+        };
+        self.waiting.drain(..).map(|p| p.number).collect()
+    }
+
+    /// One waiting prompt is taken back: its number, if it waited.
+    pub fn withdraw(&mut self, token: Token) -> Option<u64> {
+        let at = self.waiting.iter().position(|p| p.source == Source::Host(token))?;
+        self.waiting.remove(at).map(|p| p.number)
     }
 
     /// The turn is over; `None` when none was.
     pub fn end(&mut self) -> Option<Ended> {
-        let ended = match self.state {
+        let (source, cancelled) = match std::mem::take(&mut self.state) {
             State::Idle => return None,
-            State::Running(token) => Ended { token, cancelled: false },
-            State::Cancelling(token) => Ended { token, cancelled: true },
+            State::Running(source) => (source, false),
+            State::Cancelling(source) => (source, true),
         };
-        self.state = State::Idle;
-        Some(ended)
+        Some(Ended { number: self.number, source, cancelled, standing: self.standing })
     }
 
     /// The next prompt that waited, now the turn.
     pub fn next_prompt(&mut self) -> Option<Prompt> {
-        if self.state != State::Idle {
+        if self.is_active() {
             return None;
         }
         let prompt = self.waiting.pop_front()?;
-        self.begin(prompt.token);
-        Some(prompt)
+        Some(self.run(prompt))
     }
 
     /// Whether a turn runs or is being cancelled.
     pub fn is_active(&self) -> bool {
-        self.state != State::Idle
+        !matches!(self.state, State::Idle)
     }
 
     /// Whether the turn was told to end.
@@ -129,7 +224,7 @@ impl Turn {
 
     /// Whether the turn of that number is still being cancelled.
     pub fn is_cancelling(&self, number: u64) -> bool {
-        matches!(self.state, State::Cancelling(_)) && self.number == number
+        self.is_being_cancelled() && self.number == number
     }
 
     /// The number of the latest turn.
@@ -150,34 +245,34 @@ impl Turn {
             State::Cancelling(_) => "cancelling",
         }
     }
-
-    fn begin(&mut self, token: Token) {
-        self.state = State::Running(token);
-        self.number += 1;
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn prompt(token: Token) -> Prompt {
-        Prompt { token, frame: Frame::request("session/prompt", &serde_json::json!({})) }
+    fn frame() -> Frame {
+        Frame::request("session/prompt", &serde_json::json!({}))
     }
 
-    /// R72, R221: the second prompt waits for the first, the twenty-first waiting one is refused.
+    fn started(admitted: &Admitted) -> bool {
+        matches!(admitted, Admitted::Starts(_))
+    }
+
+    /// R72: one turn at a time, the others in arrival order, the 21st is refused.
     #[test]
-    fn prompts_run_one_after_the_other() {
-        let mut t = Turn::default();
-        assert!(matches!(t.prompt(prompt(1)), Admitted::Starts(_)));
+    fn later_prompts_wait_their_turn() {
+        let mut t = Turn::after(7);
+        assert!(started(&t.prompt(1, frame())));
         for n in 2..=21 {
-            assert!(matches!(t.prompt(prompt(n)), Admitted::Waits(w) if w as u64 == n - 1));
+            assert!(matches!(t.prompt(n, frame()), Admitted::Waits(m, w) if m == n + 7 && w as u64 == n - 1));
         }
-        assert!(matches!(t.prompt(prompt(22)), Admitted::Refused(22)));
+        assert!(matches!(t.prompt(22, frame()), Admitted::Refused(22)));
         assert!(t.next_prompt().is_none());
-        assert_eq!(t.end().map(|e| (e.token, e.cancelled)), Some((1, false)));
-        assert_eq!(t.next_prompt().map(|p| p.token), Some(2));
-        assert!(t.withdraw(3) && !t.withdraw(3) && !t.withdraw(2));
+        let ended = t.end().unwrap();
+        assert_eq!((ended.number, ended.source, ended.cancelled), (8, Source::Host(1), false));
+        assert_eq!(t.next_prompt().map(|p| (p.number, p.source)), Some((9, Source::Host(2))));
+        assert_eq!((t.withdraw(3), t.withdraw(3), t.withdraw(2)), (Some(10), None, None));
     }
 
     /// R74: a cancel ends the turn and every waiting prompt, once.
@@ -186,12 +281,37 @@ mod tests {
         let mut t = Turn::default();
         assert_eq!(t.cancel(), Cancelled::default());
         for n in 1..=3 {
-            let _ = t.prompt(prompt(n));
+            let _ = t.prompt(n, frame());
         }
-        assert_eq!(t.cancel(), Cancelled { running: Some(1), waiting: vec![2, 3] });
+        let waiting = vec![(2, Source::Host(2)), (3, Source::Host(3))];
+        assert_eq!(t.cancel(), Cancelled { running: true, waiting });
         assert_eq!(t.cancel(), Cancelled::default());
         assert!(t.is_cancelling(1) && !t.is_cancelling(2));
         assert_eq!(t.end().map(|e| e.cancelled), Some(true));
         assert!(t.end().is_none());
+    }
+
+    /// R196: a turn that is told to end by itself leaves what waits behind it.
+    #[test]
+    fn a_stop_leaves_what_waits() {
+        let mut t = Turn::default();
+        assert!(!t.stop());
+        let _ = (t.begin(Source::Inbox(Vec::new()), frame()), t.prompt(2, frame()));
+        assert!(t.stop() && !t.stop());
+        assert_eq!(t.end().map(|e| e.cancelled), Some(true));
+        assert_eq!(t.next_prompt().map(|p| p.source), Some(Source::Host(2)));
+    }
+
+    /// R72, R112: without its host the turn goes on for nobody, and what waited never runs.
+    #[test]
+    fn a_turn_survives_its_host() {
+        let mut t = Turn::default();
+        let _ = (t.prompt(1, frame()), t.prompt(2, frame()));
+        assert_eq!(t.orphan(), [2]);
+        assert!(t.is_active() && t.waiting() == 0);
+        assert_eq!(t.end().map(|e| e.source), Some(Source::Nobody));
+        let _ = t.begin(Source::Inbox(vec!["e".to_owned()]), frame());
+        assert!(t.orphan().is_empty());
+        assert_eq!(t.end().map(|e| e.source), Some(Source::Inbox(vec!["e".to_owned()])));
     }
 }

@@ -1,9 +1,10 @@
 //! What the daemon itself says, in the protocol's own types: what it relays it never prints again (R12).
 
 use agent_client_protocol_schema::v1::{
-    CancelNotification, CreateElicitationResponse, ElicitationAction, Meta, PromptResponse,
-    ReleaseTerminalRequest, RequestPermissionOutcome, RequestPermissionResponse, SessionInfoUpdate,
-    SessionNotification, SessionUpdate, StopReason, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    CancelNotification, ContentBlock, ContentChunk, CreateElicitationResponse, ElicitationAction, MessageId,
+    Meta, PromptResponse, ReleaseTerminalRequest, RequestPermissionOutcome, RequestPermissionResponse,
+    SessionInfoUpdate, SessionNotification, SessionUpdate, StopReason, ToolCallContent, ToolCallStatus,
+    ToolCallUpdate, ToolCallUpdateFields,
 };
 use serde_json::Value;
 
@@ -42,6 +43,19 @@ pub fn release_terminal(session: &SessionId, terminal: String) -> Frame {
 pub fn failed_tool(session: &SessionId, tool_call: String) -> Frame {
     let failed = ToolCallUpdateFields::new().status(ToolCallStatus::Failed);
     update(session, SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(tool_call, failed)))
+}
+
+/// Shows a tool call that was refused as failed, and why (R248).
+pub fn refused_tool(session: &SessionId, tool_call: String, why: &str) -> Frame {
+    let content = ToolCallContent::from(format!("refused: {why}"));
+    let failed = ToolCallUpdateFields::new().status(ToolCallStatus::Failed).content(vec![content]);
+    update(session, SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(tool_call, failed)))
+}
+
+/// Shows input of a session's inbox as the user's (R92).
+pub fn user_chunk(session: &SessionId, id: &str, text: &str) -> Frame {
+    let chunk = ContentChunk::new(ContentBlock::from(text)).message_id(MessageId::new(id.to_owned()));
+    update(session, SessionUpdate::UserMessageChunk(chunk))
 }
 
 /// Says something of a session that is no part of the conversation (R86). `now` is the time as RFC 3339.

@@ -167,38 +167,53 @@ pub struct Credit {
     lender: Option<Budget>,
     amount: Amount,
     large: Option<OwnedSemaphorePermit>,
+    /// Held together with somebody else, who has the same lines.
+    shared: Option<Arc<Credit>>,
 }
 
 impl Credit {
     /// For what the daemon itself authors: owed to nobody.
     pub fn none() -> Self {
-        Self { lender: None, amount: Amount::default(), large: None }
+        Self { lender: None, amount: Amount::default(), large: None, shared: None }
     }
 
     /// Whether it is owed to nobody.
     pub fn is_none(&self) -> bool {
-        self.lender.is_none()
+        self.lender.is_none() && self.shared.is_none()
+    }
+
+    /// The same for a second holder of the lines: it returns when both have dropped it.
+    pub fn share(&mut self) -> Self {
+        if self.shared.is_none() && self.lender.is_some() {
+            let whole = std::mem::replace(self, Self::none());
+            self.shared = Some(Arc::new(whole));
+        }
+        Self { lender: None, amount: Amount::default(), large: None, shared: self.shared.clone() }
     }
 
     fn of(lender: &Budget, amount: Amount, large: Option<OwnedSemaphorePermit>) -> Self {
-        Self { lender: Some(lender.clone()), amount, large }
+        Self { lender: Some(lender.clone()), amount, large, shared: None }
     }
 
-    /// Takes a part out, for lines that go another way; what is not there is not taken.
+    /// Takes a part out, for lines that go another way; what is not there is not taken. What is shared stays whole:
+    /// the part holds it too.
     pub fn split(&mut self, items: usize, bytes: usize) -> Credit {
+        if self.shared.is_some() {
+            return self.share();
+        }
         let amount = Amount { items: items.min(self.amount.items), bytes: bytes.min(self.amount.bytes) };
         if self.large.is_some() {
             return std::mem::replace(self, Self::none());
         }
         self.amount.items -= amount.items;
         self.amount.bytes -= amount.bytes;
-        Self { lender: self.lender.clone(), amount, large: None }
+        Self { lender: self.lender.clone(), amount, large: None, shared: None }
     }
 
     /// Adds what another credit of the same lender holds. Credit of another lender comes back.
     pub fn absorb(&mut self, mut other: Credit) -> Option<Credit> {
         match (&self.lender, &other.lender) {
-            (_, None) => None,
+            (_, None) if other.shared.is_none() => None,
             (Some(mine), Some(theirs)) if Arc::ptr_eq(&mine.0, &theirs.0) && other.large.is_none() => {
                 self.amount.items += other.amount.items;
                 self.amount.bytes += other.amount.bytes;
@@ -259,6 +274,21 @@ mod tests {
         drop(large);
         assert_eq!(b.out(), Amount::default());
         assert!(b.has_room());
+    }
+
+    /// R274: what two hold is out until both let it go.
+    #[tokio::test]
+    async fn shared_credit_returns_with_its_last_holder() {
+        let b = budget(10, 100);
+        let (mut one, _) = b.lend(&[10], 1, &mut None).await;
+        let two = one.share();
+        let three = one.split(1, 10);
+        drop(one);
+        drop(two);
+        assert_eq!(b.out(), Amount { items: 1, bytes: 10 });
+        drop(three);
+        assert_eq!(b.out(), Amount::default());
+        assert!(Credit::none().share().is_none());
     }
 
     #[tokio::test]

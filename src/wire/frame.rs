@@ -61,6 +61,9 @@ pub enum UpdateKind {
     ToolCall,
     ToolCallUpdate,
     Subagent,
+    SessionInfo,
+    /// `current_mode_update` or `config_option_update`.
+    Settings,
     Other,
 }
 
@@ -336,6 +339,8 @@ fn facts(line: &[u8], u: &Update<'_>) -> UpdateFacts {
         Some("tool_call") => UpdateKind::ToolCall,
         Some("tool_call_update") => UpdateKind::ToolCallUpdate,
         Some("subagent_update") => UpdateKind::Subagent,
+        Some("session_info_update") => UpdateKind::SessionInfo,
+        Some("current_mode_update" | "config_option_update") => UpdateKind::Settings,
         _ => UpdateKind::Other,
     };
     let status = match u.status.map(RawValue::get) {

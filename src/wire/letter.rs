@@ -75,10 +75,22 @@ pub enum Word {
     Abort,
     /// To a session: end if nobody uses its process. Dropped when that is done, or refused.
     Yield(oneshot::Sender<()>),
+    /// To a session: give its process up, if nothing is wanted of it. Dropped when that is done, or refused.
+    Sleep(oneshot::Sender<()>),
+    /// To a session: have its peer make a copy of it (R46). Hears the peer's id of that, as written, or nothing.
+    Split(oneshot::Sender<Vec<u8>>),
     /// To the berths: end a session, by the operator's order. Answers when it is gone.
     Close(SessionId, Done),
     /// To the berths: the same without any grace.
     Kill(SessionId, Done),
+    /// To the berths: end it, and remove everything that is known of it. Answers when that is done.
+    Delete(SessionId, Done),
+    /// To a session: go on without its host. Told when it does, dropped when it does not.
+    Detach(oneshot::Sender<()>),
+    /// To the berths: take a session from its host, and let it go on without one. Answers when that is done.
+    Release(SessionId, Done),
+    /// To a session: something was put into its inbox, or changed there.
+    Wake,
     /// To a host: a session of it ended by itself or was taken by somebody else.
     SessionGone(SessionId, String),
     /// To the root: stop the daemon. Answers when everything is down.

@@ -83,6 +83,11 @@ impl Method {
         NAMES.iter().find(|(_, method)| *method == self).map_or("", |(name, _)| name)
     }
 
+    /// Whether it opens a session on the process that gets it, however it is answered.
+    pub fn opens_session(self) -> bool {
+        matches!(self, Self::SessionNew | Self::SessionLoad | Self::SessionResume | Self::SessionFork)
+    }
+
     /// Whether the services of a host answer it: offered to a peer only where the host declared them (R17).
     pub fn is_terminal(self) -> bool {
         use Method::{TerminalCreate, TerminalKill, TerminalOutput, TerminalRelease, TerminalWaitForExit};

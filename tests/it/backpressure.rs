@@ -251,7 +251,7 @@ fn a_long_line_in_a_history_does_not_prevent_a_resume() {
     let known = load["params"]["sessionId"].as_str().unwrap().to_owned();
     peer.update_as(&known, &"x".repeat(17 * MIB));
     peer.reply(&load, Value::Null);
-    assert_eq!(second.result(&resume), json!({}));
+    assert!(second.result(&resume).is_object());
     assert!(second.raw_lines().iter().all(|line| line.len() < MIB), "history is not said twice");
 }
 

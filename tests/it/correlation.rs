@@ -107,16 +107,16 @@ fn odd_ids_of_a_host_are_echoed_or_refused() {
     let mut scene = Scene::open();
     let (session, mut peer) = scene.session("work");
     for id in ["9007199254740993", "-1", "9223372036854775807", "\"\"", "\"1\""] {
-        scene
-            .host
-            .send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/list","params":{{}}}}"#));
+        scene.host.send_line(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"session/list","params":{{"cwd":"x"}}}}"#
+        ));
         let id: Value = serde_json::from_str(id).unwrap();
-        assert_eq!(scene.host.error(&id)["code"], -32601);
+        assert_eq!(scene.host.error(&id)["code"], -32602);
     }
     for id in ["true", "[1]", "{}"] {
-        scene
-            .host
-            .send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/list","params":{{}}}}"#));
+        scene.host.send_line(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"session/list","params":{{"cwd":"x"}}}}"#
+        ));
         scene.host.expect_refusal(-32600);
     }
     scene.host.send_line(r#"{"jsonrpc":"2.0","id":null,"method":"session/list"}"#);

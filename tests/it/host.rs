@@ -272,6 +272,19 @@ impl Host {
         &self.raw
     }
 
+    /// All texts of that session among what nobody took, joined; the rest stays.
+    pub fn unread_of(&mut self, session: &str) -> String {
+        let ours = self.sift(|m| m["params"]["sessionId"] == session);
+        ours.iter().filter_map(line::text).collect()
+    }
+
+    /// What fits among what arrived and nobody took; the rest stays.
+    pub fn sift(&mut self, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let (found, others): (Vec<Value>, Vec<Value>) = self.unread().into_iter().partition(fits);
+        self.backlog.extend(others);
+        found
+    }
+
     /// The next line that arrives, unread and unjudged: for an agent that is known to say other things than
     /// messages.
     pub fn next_line(&mut self) -> String {

@@ -47,10 +47,11 @@ fn every_refusal_has_its_code() {
     let nobody = "01900000-0000-7000-8000-000000000000";
     let text = json!([{"type": "text", "text": "x"}]);
     let table = [
-        ("session/list", json!({}), -32601),
-        ("session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}), -32601),
-        ("session/fork", json!({"sessionId": session}), -32601),
-        ("session/delete", json!({"sessionId": session}), -32601),
+        ("session/list", json!({"cwd": "relative"}), -32602),
+        ("session/load", json!({"sessionId": nobody, "cwd": cwd, "mcpServers": []}), -32002),
+        ("session/load", json!({"sessionId": session, "cwd": "work", "mcpServers": []}), -32602),
+        ("session/fork", json!({"sessionId": session}), -32602),
+        ("session/set_mode", json!({"sessionId": session, "modeId": "turbo"}), -32602),
         ("session/new", json!({"cwd": "work", "mcpServers": []}), -32602),
         ("session/new", json!({"mcpServers": []}), -32602),
         ("session/resume", json!({"sessionId": "../x", "cwd": cwd, "mcpServers": []}), -32602),

@@ -61,7 +61,7 @@ fn orders_reach_the_session_they_name() {
         }
     }
     assert_eq!(shown(&scene.sandbox, &["close", &session]), format!("closed {session}\n"));
-    assert!(!shown(&scene.sandbox, &["ls"]).contains(&session));
+    assert!(line(&shown(&scene.sandbox, &["ls"]), &session).contains(" saved "));
     assert!(!process::alive(peer.pid()));
     let unknown = typed(&scene.sandbox, &["close", "nobody"]);
     assert_eq!((unknown.status.code(), unknown.stdout.is_empty()), (Some(1), true));

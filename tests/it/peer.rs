@@ -89,10 +89,10 @@ impl Puppets {
         self
     }
 
-    /// From now on every process answers `initialize` so, and leaves everything else to the test.
-    pub fn introduced(self, initialize: Value) -> Self {
+    /// From now on every process answers `initialize` so, and leaves everything else to the test. So do those that are
+    /// there already.
+    pub fn introduce(&self, initialize: Value) {
         *self.manners.lock().unwrap() = Some(Manners { initialize, session: None });
-        self
     }
 
     /// The next process that started.
@@ -109,6 +109,17 @@ impl Puppets {
         wait_until("a process is given a session", PATIENCE, || {
             self.waiting.extend(self.connected.try_iter());
             at = self.waiting.iter().position(|peer| peer.has_session());
+            at.is_some()
+        });
+        self.waiting.remove(at.expect("waited for"))
+    }
+
+    /// The process that got such a request. The others stay for later.
+    pub fn that_got(&mut self, method: &str) -> Peer {
+        let mut at = None;
+        wait_until(&format!("a process gets {method}"), PATIENCE, || {
+            self.waiting.extend(self.connected.try_iter());
+            at = self.waiting.iter_mut().position(|peer| peer.has_got(method));
             at.is_some()
         });
         self.waiting.remove(at.expect("waited for"))
@@ -161,6 +172,13 @@ impl Peer {
     /// Id of the session as this process knows it.
     pub fn session(&self) -> String {
         self.session.lock().unwrap().clone().expect("the process was given no session")
+    }
+
+    fn has_got(&mut self, method: &str) -> bool {
+        let unread = self.unread();
+        let got = unread.iter().any(|m| m["method"] == method);
+        self.messages.extend(unread);
+        got
     }
 
     fn has_session(&self) -> bool {

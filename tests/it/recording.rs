@@ -86,11 +86,36 @@ impl Process {
         self.records.iter().filter_map(Record::of_host).find(|m| m.method().as_deref() == Some(method))
     }
 
+    /// The request of that id.
+    pub fn request(&self, id: &str) -> Option<&Message> {
+        let mut host = self.records.iter().filter_map(Record::of_host);
+        host.find(|m| m.method().is_some() && m.id().as_deref() == Some(id))
+    }
+
     /// The answer to it, if there was one.
     pub fn answer_to(&self, method: &str) -> Option<&Message> {
-        let id = self.asked(method)?.id();
-        let mut agent = self.records.iter().filter_map(Record::of_agent);
-        agent.find(|m| m.method().is_none() && m.id() == id)
+        self.answer(&self.asked(method)?.id()?)
+    }
+
+    /// The answer to the request of that id, if there was one.
+    pub fn answer(&self, id: &str) -> Option<&Message> {
+        self.records.iter().filter_map(Record::of_agent).find(|m| m.answers(id))
+    }
+
+    /// Whether the host prompts that session.
+    pub fn prompts(&self, session: &str) -> bool {
+        let mut host = self.records.iter().filter_map(Record::of_host);
+        host.any(|m| {
+            m.method().as_deref() == Some("session/prompt") && m.session().as_deref() == Some(session)
+        })
+    }
+
+    /// What the agent said between the request of that id and its answer.
+    pub fn said_until_answer(&self, id: &str) -> impl Iterator<Item = &Message> {
+        let asks = |m: &Message| m.method().is_some() && m.id().as_deref() == Some(id);
+        let from = self.records.iter().position(|record| record.of_host().is_some_and(asks));
+        let later = self.records.iter().skip(from.unwrap_or(self.records.len()));
+        later.filter_map(Record::of_agent).take_while(move |m| !m.answers(id))
     }
 }
 
@@ -169,6 +194,11 @@ impl Message {
         Some(Members::of(&self.0)?.get(name)?.to_owned())
     }
 
+    /// All of it, as a reader of JSON has it; nothing of what is none.
+    pub fn value(&self) -> serde_json::Value {
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+
     /// A string in `params` or in `result`.
     pub fn inner(&self, member: &str, name: &str) -> Option<String> {
         Members::of(Members::of(&self.0)?.get(member)?)?.string(name)
@@ -179,15 +209,14 @@ impl Message {
         self.inner("params", "sessionId")
     }
 
+    /// Whether it is the answer to the request of that id.
+    pub fn answers(&self, id: &str) -> bool {
+        self.method().is_none() && self.id().as_deref() == Some(id)
+    }
+
     /// Whether it is an answer with a result.
     pub fn succeeds(&self) -> bool {
         self.member("result").is_some()
-    }
-
-    /// The same with another value of a member at the top.
-    pub fn with(&self, member: &str, raw: &str) -> Self {
-        let old = Members::of(&self.0).and_then(|members| members.get(member)).expect("it has that member");
-        Self(spliced(&self.0, [(old, raw)]))
     }
 
     /// The same with another id, where one is given, and its session ids replaced.

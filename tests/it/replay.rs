@@ -1,4 +1,5 @@
-//! Recordings of real agents and hosts, played through the daemon: both ends get what they got without it.
+//! Recordings of real agents and hosts, played through the daemon: both ends get what they got without it, but for what
+//! the daemon does itself. It keeps the sessions, so what a host loads is what it saw of them before.
 //!
 //! The recordings lie beside the project, in `shared/transcripts` (or below `ACPVISOR_SHARED`), and are no
 //! part of it: without them there is nothing to play.
@@ -7,19 +8,23 @@ mod agent_side;
 mod ends;
 mod expected;
 mod host_side;
+mod life;
+mod offered;
+mod opening;
 mod play;
+mod seen;
 mod session;
 mod tally;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     fs,
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{Arc, Mutex},
     thread,
 };
 
-use self::{play::Play, tally::Tally};
+use self::{life::Lives, play::Play, tally::Tally};
 use crate::{line, recording::Recording, sandbox::Sandbox};
 
 /// Recordings played at once.
@@ -34,14 +39,14 @@ fn recorded_wires_pass_unchanged() {
     if paths.is_empty() {
         return eprintln!("skipped: there are no recordings in {}", dir.display());
     }
-    let queue = Mutex::new(VecDeque::from(paths));
+    let queue = Mutex::new(VecDeque::from(chains(paths)));
     let results = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
-                while let Some(path) = { queue.lock().unwrap().pop_front() } {
-                    let result = play_alone(path.clone());
-                    results.lock().unwrap().push((name(&path), result));
+                while let Some(chain) = { queue.lock().unwrap().pop_front() } {
+                    let played = play_alone(chain);
+                    results.lock().unwrap().extend(played);
                 }
             });
         }
@@ -61,35 +66,63 @@ fn recordings(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// An agent's main recording is followed by those that take its sessions up: one daemon sees all of them.
+fn chains(paths: Vec<PathBuf>) -> Vec<Vec<PathBuf>> {
+    let main_of = |path: &Path| {
+        let name = name(path);
+        name.strip_suffix(".load").or(name.strip_suffix(".resume")).unwrap_or(&name).to_owned()
+    };
+    let mut chains: Vec<Vec<PathBuf>> = Vec::new();
+    for path in paths {
+        match chains.iter_mut().find(|chain| main_of(&chain[0]) == main_of(&path)) {
+            Some(chain) => chain.push(path),
+            None => chains.push(vec![path]),
+        }
+    }
+    chains.iter_mut().for_each(|chain| chain.sort_by_key(|path| name(path)));
+    chains
+}
+
 fn name(path: &Path) -> String {
     path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
-/// Plays one recording in a thread of its own name, so that a failure says whose it is.
-fn play_alone(path: PathBuf) -> Result<Tally, String> {
-    let player = thread::Builder::new().name(name(&path)).spawn(move || play(&path)).unwrap();
-    player.join().map_err(|panic| {
+/// Plays a chain in a thread of its own name, so that a failure says whose it is; what comes after one is not played.
+fn play_alone(chain: Vec<PathBuf>) -> Vec<(String, Result<Tally, String>)> {
+    let played = Arc::new(Mutex::new(Vec::new()));
+    let (done, names) = (played.clone(), chain.iter().map(|path| name(path)).collect::<Vec<_>>());
+    let player = thread::Builder::new().name(names[0].clone()).spawn(move || play(&chain, &done)).unwrap();
+    let failure = player.join().err().map(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
-    })
+    });
+    let played: Vec<Tally> = std::mem::take(&mut *played.lock().unwrap());
+    names.into_iter().zip(played.into_iter().map(Ok).chain(failure.map(Err))).collect()
 }
 
-fn play(path: &Path) -> Tally {
+fn play(chain: &[PathBuf], done: &Mutex<Vec<Tally>>) {
     let mut sandbox = Sandbox::new();
     sandbox.set("", r#"log_level = "info""#);
-    let recording = Recording::read(path, &sandbox.cwd("home"));
-    let answers = recording.processes.iter().filter_map(|p| p.answer_to("initialize"));
-    let initialize = answers.into_iter().find_map(|m| m.member("result"));
-    let initialize = serde_json::from_str(&initialize.expect("an answer to initialize")).unwrap();
-    let mut puppets = sandbox.puppet_agent("recorded").introduced(initialize);
+    let cwd = sandbox.cwd("home");
+    let mut puppets = sandbox.puppet_agent("recorded");
     sandbox.start();
-    let mut tally = Tally::default();
-    let mut known = HashMap::new();
-    for process in &recording.processes {
-        Play::begin(process, &sandbox, &mut puppets, &mut known, &mut tally).run();
+    let mut lives = Lives::default();
+    for path in chain {
+        let recording = Recording::read(path, &cwd);
+        let answers = recording.processes.iter().filter_map(|p| p.answer_to("initialize"));
+        let initialize = answers.into_iter().find_map(|m| m.member("result"));
+        puppets.introduce(serde_json::from_str(&initialize.expect("an answer to initialize")).unwrap());
+        let mut tally = Tally::default();
+        for process in &recording.processes {
+            Play::begin(process, &sandbox, &mut puppets, &mut lives, &mut tally).run();
+        }
+        let last = recording.processes.last().expect("an agent was recorded");
+        let mut again = Tally::default();
+        Play::begin(last, &sandbox, &mut puppets, &mut lives, &mut again).load_again();
+        tally.add_loads(&again);
+        tally.assert_whole(recording.records());
+        done.lock().unwrap().push(tally);
     }
-    tally.assert_whole(recording.records());
-    tally
 }
 
 fn judge(mut results: Vec<(String, Result<Tally, String>)>) {

@@ -310,10 +310,10 @@ fn a_replay_is_swallowed_on_resume() {
             peer.update_as(&known, &format!("history {n}"));
         }
         peer.reply(&load, answer.clone());
-        peer.update_as(&known, "news");
         let first = second.next();
         assert_eq!(first["id"], id, "{answer}: {first}");
         assert!(first["result"].is_object(), "{answer}: {first}");
+        peer.update_as(&known, "news");
         assert_eq!(second.expect_text(), "news");
         plays(&mut second, &session, &mut peer);
         scene.host = second;
@@ -604,7 +604,8 @@ fn what_follows_a_resume_waits_for_it() {
     let resume = peer.expect("session/resume");
     let mode = host.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"}));
     let turn = host.prompt(&session, "go");
-    peer.reply(&resume, json!({}));
+    let modes = json!([{"id": "ask", "name": "Ask"}, {"id": "plan", "name": "Plan"}]);
+    peer.reply(&resume, json!({"modes": {"currentModeId": "ask", "availableModes": modes}}));
     host.result(&resuming);
     for (method, id, answer) in
         [("session/set_mode", mode, json!({})), ("session/prompt", turn, json!({"stopReason": "end_turn"}))]

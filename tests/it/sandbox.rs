@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rusqlite::Connection;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -176,6 +177,13 @@ impl Sandbox {
     /// The same as text.
     pub fn cwd(&self, name: &str) -> String {
         self.dir(name).to_str().unwrap().to_owned()
+    }
+
+    /// The daemon's database, to be looked into or changed by hand.
+    pub fn database(&self) -> Connection {
+        let database = Connection::open(self.path("state/acpvisor/sessions.db")).unwrap();
+        database.busy_timeout(PATIENCE).unwrap();
+        database
     }
 
     /// Where hosts connect.

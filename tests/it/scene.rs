@@ -78,6 +78,34 @@ impl Scene {
         host.request("session/resume", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))
     }
 
+    /// Asks for a session with its history on another host, and does not wait.
+    pub fn load(&self, host: &mut Host, session: &str, dir: &str) -> Value {
+        let cwd = self.sandbox.cwd(dir);
+        host.request("session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))
+    }
+
+    /// Loads a session on another host: what it was shown before the answer, as a conversation.
+    pub fn shown(&self, host: &mut Host, session: &str, dir: &str) -> Vec<String> {
+        let id = self.load(host, session, dir);
+        let mut shown = Vec::new();
+        loop {
+            let message = host.next();
+            if message.get("method").is_none() && message["id"] == id {
+                assert!(message.get("result").is_some(), "{message}");
+                return shown;
+            }
+            shown.extend(said(session, &message));
+        }
+    }
+
+    /// Kills the daemon without a word, starts it again and connects another host.
+    pub fn die(&mut self, capabilities: Value) {
+        self.sandbox.kill();
+        self.sandbox.start();
+        self.host = Host::direct(&self.sandbox);
+        self.host.initialize(capabilities);
+    }
+
     /// With short times for everything that is waited for: cancels, stops and unused processes.
     pub fn brisk(prepare: impl FnOnce(&mut Sandbox)) -> Self {
         Self::with(json!({}), |sandbox| {
@@ -106,4 +134,25 @@ impl Scene {
         peer.end_turn(&prompt);
         assert_eq!(self.host.stop_reason(&id), "end_turn");
     }
+}
+
+/// An update of that session in a few words: who says what, or the state of what.
+pub fn said(session: &str, message: &Value) -> Option<String> {
+    let update = &message["params"]["update"];
+    if message["method"] != "session/update" {
+        return None;
+    }
+    assert_eq!(message["params"]["sessionId"], json!(session), "{message}");
+    let text = || update["content"]["text"].as_str().unwrap_or_default().to_owned();
+    Some(match update["sessionUpdate"].as_str().unwrap() {
+        "user_message_chunk" => format!("user: {}", text()),
+        "agent_message_chunk" => format!("agent: {}", text()),
+        "agent_thought_chunk" => format!("thought: {}", text()),
+        kind @ ("tool_call" | "tool_call_update") => {
+            format!("{kind}: {} {}", update["toolCallId"].as_str()?, update["status"].as_str().unwrap_or("-"))
+        }
+        "session_info_update" if update.get("title").is_none() => return None,
+        "available_commands_update" => return None,
+        kind => kind.to_owned(),
+    })
 }

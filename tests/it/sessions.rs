@@ -32,7 +32,8 @@ fn a_new_session_answers_with_modes_and_options() {
     let puppets = scene.puppets.answer_with(initialize, json!({"modes": modes, "configOptions": options}));
     let id = scene.host.request_session(&scene.sandbox.cwd("work"));
     let answer = scene.host.result(&id);
-    assert_eq!((&answer["modes"], &answer["configOptions"]), (&modes, &options));
+    assert_eq!((&answer["modes"], &answer["configOptions"][0]), (&modes, &options[0]));
+    assert_eq!(answer["configOptions"][1]["id"], "approval", "and the daemon's own (R175)");
     drop(puppets);
 }
 

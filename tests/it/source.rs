@@ -73,6 +73,7 @@ impl Source {
     pub fn is_test(&self, at: usize) -> bool {
         self.path.starts_with("tests/")
             || self.path.ends_with("/tests.rs")
+            || self.path.contains("/tests/")
             || self.test_modules().iter().any(|module| module.contains(&at))
     }
 

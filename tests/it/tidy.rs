@@ -10,9 +10,9 @@ use crate::source::{ROOT, Source, below_root, files};
 /// A room imports what is below it and what is left of it.
 const FLOORS: &[&[&[&str]]] = &[
     &[&["id", "limits", "mailbox"]],
-    &[&["wire", "config", "supervisor", "log", "event", "tomb", "fault"], &["hello"]],
-    &[&["ingress", "process", "directory", "socket"]],
-    &[&["egress", "residency", "store"], &["peer"], &["session"], &["berth"], &["host", "control"]],
+    &[&["wire", "config", "supervisor", "log", "event", "scrub", "tomb", "fault"], &["hello", "policy"]],
+    &[&["ingress", "process", "directory", "socket"], &["store"], &["history"]],
+    &[&["egress", "residency"], &["peer"], &["session"], &["berth"], &["host", "control"]],
     &[&["root"], &["daemon"]],
 ];
 

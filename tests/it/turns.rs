@@ -467,7 +467,7 @@ fn a_peer_that_is_killed_in_its_turn_is_an_error() {
     process::signal(peer.pid(), Signal::KILL);
     let message = scene.host.error(&id)["message"].as_str().unwrap().to_owned();
     assert!(message.contains("signal 9"), "{message}");
-    let id = scene.host.request("session/set_mode", json!({"sessionId": session, "modeId": "x"}));
+    let id = scene.host.request("session/from_the_future", json!({"sessionId": session}));
     let message = scene.host.error(&id)["message"].as_str().unwrap().to_owned();
     assert!(message.contains("not running"), "{message}");
 }
@@ -548,7 +548,7 @@ fn a_lost_context_is_told() {
         assert!(new["params"].get("sessionId").is_none(), "{new}");
         let prompt = peer.expect("session/prompt");
         assert_eq!(prompt["params"]["sessionId"], json!(peer.session()));
-        assert_eq!(notice(&mut scene.host, "context"), "lost");
+        assert_eq!(notice(&mut scene.host, "context"), "transcript");
         peer.update("blank");
         peer.end_turn(&prompt);
         assert_eq!(scene.host.stop_reason(&id), "end_turn");
@@ -669,6 +669,10 @@ fn a_program_that_keeps_dying_is_held_back() {
 #[test]
 fn what_comes_between_turns_passes() {
     let mut scene = Scene::open();
+    let initialize = json!({"protocolVersion": 1, "agentCapabilities": {}, "authMethods": []});
+    let modes = json!([{"id": "ask", "name": "Ask"}, {"id": "plan", "name": "Plan"}]);
+    let session = json!({"modes": {"currentModeId": "ask", "availableModes": modes}});
+    scene.puppets = scene.puppets.answer_with(initialize, session);
     let (session, mut peer) = scene.session("work");
     let ours = peer.session();
     let updates = [
@@ -708,8 +712,8 @@ fn answers_out_of_order_find_their_requests() {
     let mut scene = Scene::open();
     let (session, mut peer) = scene.session("work");
     let ids = ["a", "b", "c"]
-        .map(|mode| scene.host.request("session/set_mode", json!({"sessionId": session, "modeId": mode})));
-    let asked = [(); 3].map(|()| peer.expect("session/set_mode"));
+        .map(|mode| scene.host.request("_test/mode", json!({"sessionId": session, "modeId": mode})));
+    let asked = [(); 3].map(|()| peer.expect("_test/mode"));
     for at in [2, 0, 1] {
         let mode = &asked[at]["params"]["modeId"];
         peer.reply(&asked[at], json!({"was": mode}));

@@ -1,4 +1,5 @@
-//! A headless run as an ordinary host speaks it: initialize, session/new, one prompt, session/close (R30).
+//! A headless run as an ordinary host speaks it: initialize, session/new, one prompt, session/close (R30). A session
+//! that is gone on with is resumed instead, and not closed: its inbox and its next host need it.
 //!
 //! Owns the ledger of one connection and decides what is said next; the lines to send wait in its outbox. Pure: no
 //! socket, no clock. Invariant: every request of the daemon is answered, and the run always ends.
@@ -37,6 +38,8 @@ const CLOSE_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Task {
     /// Absolute working directory.
     pub cwd: String,
+    /// The session to go on with; without it a new one.
+    pub resume: Option<String>,
     /// The whole prompt.
     pub prompt: String,
     /// Whether somebody can be asked.
@@ -289,7 +292,8 @@ impl Conversation {
                 self.initialized(ok.then_some(body).ok_or_else(|| set_up("initialize", body))?)
             }
             Stage::Creating => {
-                self.created(ok.then_some(body).ok_or_else(|| set_up("session/new", body))?, now, sink)?;
+                let opening = self.opening();
+                self.created(ok.then_some(body).ok_or_else(|| set_up(opening, body))?, now, sink)?;
             }
             Stage::Prompting => self.prompted(ok, body, now, sink),
             Stage::Closing => self.stage = Stage::Over,
@@ -304,21 +308,18 @@ impl Conversation {
         self.agent = name("title").or(name("name")).map(|name| format!("The agent `{name}`"));
         self.initialize = Some(answer.to_owned());
         self.stage = Stage::Creating;
-        let params = json!({ "cwd": self.task.cwd, "mcpServers": [] });
-        self.request("session/new", params);
+        let mut params = json!({ "cwd": self.task.cwd, "mcpServers": [] });
+        if let Some(id) = &self.task.resume {
+            params["sessionId"] = id.as_str().into();
+        }
+        self.request(self.opening(), params);
     }
 
     fn created(&mut self, answer: &RawValue, now: Duration, sink: &mut impl Sink) -> Result<(), SetUpError> {
-        #[derive(Deserialize)]
-        struct New {
-            #[serde(rename = "sessionId")]
-            id: String,
-        }
-        let New { id } = serde_json::from_str(answer.get()).map_err(|_| SetUpError {
-            method: "session/new",
-            message: "the answer names no session".to_owned(),
-        })?;
-        let mapper = Mapper::new(&id);
+        let (id, mapper) = match &self.task.resume {
+            Some(id) => (id.clone(), Mapper::taken_up(id)),
+            None => new_session(answer)?,
+        };
         let initialize = self.initialize.take();
         sink.event(&mapper.init(initialize.as_deref().unwrap_or(RawValue::NULL), answer));
         let prompt = json!([{ "type": "text", "text": mem::take(&mut self.task.prompt) }]);
@@ -340,14 +341,20 @@ impl Conversation {
         self.close(now);
     }
 
+    fn opening(&self) -> &'static str {
+        if self.task.resume.is_some() { "session/resume" } else { "session/new" }
+    }
+
     fn close(&mut self, now: Duration) {
-        self.stage = Stage::Closing;
+        self.stage = if self.task.resume.is_some() { Stage::Over } else { Stage::Closing };
         self.patience = Some(now + CLOSE_MAX);
         for question in mem::take(&mut self.questions) {
             self.reply(&question.id, &consent::cancelled());
         }
-        let params = json!({ "sessionId": self.session() });
-        self.request("session/close", params);
+        if self.stage == Stage::Closing {
+            let params = json!({ "sessionId": self.session() });
+            self.request("session/close", params);
+        }
     }
 
     fn keep(&self, frame: &Frame, sink: &mut impl Sink) {
@@ -390,6 +397,18 @@ impl Conversation {
         let error = json!(error);
         self.outbox.push(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}\n"));
     }
+}
+
+fn new_session(answer: &RawValue) -> Result<(String, Mapper), SetUpError> {
+    #[derive(Deserialize)]
+    struct New {
+        #[serde(rename = "sessionId")]
+        id: String,
+    }
+    let unnamed = |_| SetUpError { method: "session/new", message: "the answer names no session".to_owned() };
+    let New { id } = serde_json::from_str(answer.get()).map_err(unnamed)?;
+    let mapper = Mapper::new(&id);
+    Ok((id, mapper))
 }
 
 enum Due {

@@ -31,7 +31,7 @@ const CEILING: usize = LINE_BYTES_MAX + READ_BYTES;
 
 /// Speaks until the conversation is over. `interrupts` gets one item for every wish to end it.
 pub(super) async fn drive<O: io::Write, E: io::Write>(
-    stream: UnixStream,
+    stream: &mut UnixStream,
     mut conversation: Conversation,
     screen: &mut Screen<O, E>,
     mut interrupts: Receiver<()>,
@@ -97,15 +97,15 @@ async fn wait_until(due: Option<tokio::time::Instant>) {
     }
 }
 
-struct Wire {
-    stream: UnixStream,
+struct Wire<'s> {
+    stream: &'s mut UnixStream,
     splitter: Splitter,
     /// It takes nothing more; what it said before may still be there to read.
     deaf: bool,
     ended: bool,
 }
 
-impl Wire {
+impl Wire<'_> {
     async fn send(&mut self, lines: Vec<String>) {
         for line in lines {
             self.deaf = self.deaf || self.stream.write_all(line.as_bytes()).await.is_err();

@@ -17,7 +17,7 @@ use crate::event::{Event, Evidence};
 
 /// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(in crate::cli) enum Format {
     /// Text as it comes, with a line for every tool call
     Text,
     /// One JSON object a line for every event
@@ -27,7 +27,7 @@ pub(super) enum Format {
 }
 
 /// The run as it is printed.
-pub(super) struct Screen<O, E> {
+pub(in crate::cli) struct Screen<O, E> {
     format: Format,
     out: O,
     err: E,
@@ -73,7 +73,7 @@ impl<O: Write, E: Write> Screen<O, E> {
     }
 
     /// The end: the last line of the event stream, and what went wrong on stderr.
-    pub fn finish(&mut self, outcome: &Outcome) {
+    pub(super) fn finish(&mut self, outcome: &Outcome) {
         match self.format {
             Format::Events => self.json(&outcome.line()),
             Format::Text | Format::Result => self.break_off(),
@@ -90,6 +90,21 @@ impl<O: Write, E: Write> Screen<O, E> {
         }
     }
 
+    /// A line of its own that says what this is about.
+    pub fn note(&mut self, label: &str, text: &str) {
+        self.line(label, &one_line(text));
+    }
+
+    /// What somebody asked of the agent.
+    pub fn quote(&mut self, text: &str) {
+        self.break_line();
+        for line in harmless(text).lines() {
+            self.put(&self.style.dim(&format!("> {line}")));
+            self.put("\n");
+        }
+        self.section = Section::Line;
+    }
+
     /// Says something on stderr, on a line of its own.
     pub fn complain(&mut self, text: &str) {
         if self.terminal {
@@ -97,6 +112,24 @@ impl<O: Write, E: Write> Screen<O, E> {
         }
         // stderr is the last resort: there is nobody else to tell
         let _ = writeln!(self.err, "acpvisor: {}", one_line(text));
+    }
+
+    /// Shows an event.
+    pub fn show(&mut self, event: &Event<'_>) {
+        match (self.format, event) {
+            (Format::Events, event) => self.json(event),
+            (Format::Text, event) => self.text_event(event),
+            (Format::Result, Event::Result { text, raw: Evidence::Answer { .. }, .. })
+                if !text.is_empty() =>
+            {
+                let text = if self.terminal { harmless(text) } else { text.clone() };
+                self.put(&(text.trim_end_matches('\n').to_owned() + "\n"));
+            }
+            (Format::Result, _) => {}
+        }
+        if let Event::ToolResult { denied: true, summary, .. } = event {
+            self.complain(summary);
+        }
     }
 
     fn text_event(&mut self, event: &Event<'_>) {
@@ -180,19 +213,6 @@ impl<O: Write, E: Write> Screen<O, E> {
 
 impl<O: Write, E: Write> Sink for Screen<O, E> {
     fn event(&mut self, event: &Event<'_>) {
-        match (self.format, event) {
-            (Format::Events, event) => self.json(event),
-            (Format::Text, event) => self.text_event(event),
-            (Format::Result, Event::Result { text, raw: Evidence::Answer { .. }, .. })
-                if !text.is_empty() =>
-            {
-                let text = if self.terminal { harmless(text) } else { text.clone() };
-                self.put(&(text.trim_end_matches('\n').to_owned() + "\n"));
-            }
-            (Format::Result, _) => {}
-        }
-        if let Event::ToolResult { denied: true, summary, .. } = event {
-            self.complain(summary);
-        }
+        self.show(event);
     }
 }

@@ -101,7 +101,26 @@ impl Ran {
     }
 }
 
+fn task() -> Task {
+    Task {
+        cwd: "/w".to_owned(),
+        resume: None,
+        prompt: "say \"hi\"\n☃".to_owned(),
+        attended: false,
+        budget: Budget::default(),
+    }
+}
+
 fn run_into(format: Format, out: &mut impl Write, script: impl FnOnce(&mut Daemon) + Send + 'static) -> Ran {
+    run_task(task(), format, out, script)
+}
+
+fn run_task(
+    task: Task,
+    format: Format,
+    out: &mut impl Write,
+    script: impl FnOnce(&mut Daemon) + Send + 'static,
+) -> Ran {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (interrupts, interrupted) = mpsc::channel(1);
     theirs.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -111,19 +130,13 @@ fn run_into(format: Format, out: &mut impl Write, script: impl FnOnce(&mut Daemo
         let _ = daemon.stream.get_ref().shutdown(Shutdown::Write);
         daemon
     });
-    let task = Task {
-        cwd: "/w".to_owned(),
-        prompt: "say \"hi\"\n☃".to_owned(),
-        attended: false,
-        budget: Budget::default(),
-    };
     let mut err = Vec::new();
     let mut screen = Screen::new(format, out, &mut err, Style::default(), false);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcome = runtime.block_on(async {
         ours.set_nonblocking(true).unwrap();
-        let stream = tokio::net::UnixStream::from_std(ours).unwrap();
-        drive::drive(stream, Conversation::new(task), &mut screen, interrupted, |_| {}).await
+        let mut stream = tokio::net::UnixStream::from_std(ours).unwrap();
+        drive::drive(&mut stream, Conversation::new(task), &mut screen, interrupted, |_| {}).await
     });
     match &outcome {
         Ok(outcome) => screen.finish(outcome),
@@ -174,6 +187,27 @@ fn a_run_is_new_plus_prompt() {
         daemon.ends(&prompt, "end_turn");
     });
     assert_eq!((ran.code(), &*ran.out, &*ran.err), (0, "hi\n", ""));
+}
+
+/// R53, R261: a session that is gone on with is resumed where it is, and left as it was: not closed.
+#[test]
+fn a_resumed_run_leaves_its_session() {
+    let mut out = Vec::new();
+    let task = Task { resume: Some("s1".to_owned()), ..task() };
+    let ran = run_task(task, Format::Text, &mut out, |daemon| {
+        let initialize = daemon.hears_method("initialize");
+        daemon.answers(&initialize, &json!({ "protocolVersion": 1 }));
+        let resume = daemon.hears_method("session/resume");
+        assert_eq!(resume["params"], json!({ "sessionId": "s1", "cwd": "/w", "mcpServers": [] }));
+        daemon.says_text("agent_message_chunk", "of another turn");
+        daemon.answers(&resume, &json!({}));
+        let prompt = daemon.hears_method("session/prompt");
+        daemon.says_text("agent_message_chunk", "new");
+        daemon.answers(&prompt, &json!({ "stopReason": "end_turn" }));
+        let mut rest = String::new();
+        assert_eq!(daemon.stream.read_line(&mut rest).unwrap(), 0, "{rest}");
+    });
+    assert_eq!((ran.code(), std::str::from_utf8(&out).unwrap()), (0, "new\n"));
 }
 
 /// R261: text streams as it comes, with lines for tools, and everything else is marked.
@@ -379,6 +413,8 @@ fn the_role_stands_before_the_prompt() {
     let mut args = Args {
         agent: None,
         cwd: None,
+        resume: None,
+        detach: false,
         role: Some(file.path().to_owned()),
         timeout: S,
         max_turns: None,

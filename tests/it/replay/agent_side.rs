@@ -4,12 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::{
     expected::{Own, turn_answer},
+    life::Heard,
     play::Play,
     session::{Asked, Due, Question},
 };
 use crate::recording::Message;
 
 const NOT_OPEN: &str = "of a session that the daemon has not open";
+const HISTORY: &str = "history in whose place the daemon showed its own";
 const ANSWERED_HERE: &str = "answers to what the daemon answers itself";
 
 impl Play<'_> {
@@ -20,6 +22,13 @@ impl Play<'_> {
             self.due.entry(None).or_default().push_back(Due::same(message));
             return;
         };
+        if let Some((_, played)) = self.replaying.get(&name) {
+            match played {
+                true => self.tally.swallowed += 1,
+                false => self.tally.leave_out(None, HISTORY),
+            }
+            return;
+        }
         let Some(session) = self.sessions.get_mut(&name) else {
             self.unasked.extend(message.id());
             return self.tally.leave_out(Some(message), NOT_OPEN);
@@ -44,15 +53,21 @@ impl Play<'_> {
             };
             self.questions.insert(id, question);
         }
-        if session.open {
-            self.due.entry(Some(name)).or_default().push_back(Due::same(message));
+        let due = match self.lives.of(&name).heard(message) {
+            Heard::Same => Due::same(message),
+            Heard::Other(instead) => Due { said: message.clone(), instead: Some(instead) },
+            Heard::Swallowed => return self.tally.swallowed += 1,
+        };
+        if self.sessions[&name].open {
+            self.due.entry(Some(name)).or_default().push_back(due);
         } else {
-            session.early.push(Due::same(message));
+            self.sessions.get_mut(&name).expect("just seen").early.push(due);
         }
     }
 
     fn agent_answers(&mut self, message: &Message) {
         let id = message.id().unwrap_or_default();
+        self.replaying.retain(|_, (asked, _)| *asked != id);
         match self.asked.remove(&id) {
             None | Some(Asked::Own) => self.tally.leave_out(Some(message), ANSWERED_HERE),
             Some(Asked::Answered) => {}
@@ -63,9 +78,7 @@ impl Play<'_> {
             }
             Some(Asked::Peer { peer, id, method, session }) => {
                 self.peers.at(peer).say(&message.translated(Some(&id), &HashMap::new()));
-                let entry = session.as_ref().and_then(|name| self.sessions.get(name));
-                let instead =
-                    entry.filter(|_| method == "session/prompt").and_then(|s| turn_answer(s, message));
+                let instead = session.as_ref().and_then(|name| self.answer_instead(name, &method, message));
                 let due = self.due.entry(session.clone()).or_default();
                 due.push_back(Due { said: message.clone(), instead });
                 match (method.as_str(), session) {
@@ -74,6 +87,17 @@ impl Play<'_> {
                     _ => {}
                 }
             }
+        }
+    }
+
+    /// What the daemon makes of an answer in that session.
+    fn answer_instead(&mut self, name: &str, method: &str, answer: &Message) -> Option<Message> {
+        let request = || self.process.request(&answer.id()?);
+        match method {
+            "session/prompt" => turn_answer(self.sessions.get(name)?, answer),
+            "session/new" => self.lives.of(name).opened(answer),
+            _ if method.starts_with("session/set_") => self.lives.of(name).set(method, request()?, answer),
+            _ => None,
         }
     }
 
@@ -90,6 +114,7 @@ impl Play<'_> {
         (session.turn, session.cancelled) = (None, false);
         let (peer, next) = (session.peer, session.waiting.pop_front());
         self.settle();
+        self.lives.of(name).seen.turn_ended();
         self.revoke_questions(name, peer);
         let Some((id, prompt)) = next else { return };
         let got = self.next_of_session(name, "session/prompt");
@@ -118,5 +143,6 @@ impl Play<'_> {
         }
         crashing.into_iter().for_each(|peer| self.peers.at(peer).crash());
         self.settle();
+        self.sessions.keys().for_each(|name| self.lives.of(name).seen.turn_ended());
     }
 }

@@ -31,9 +31,22 @@ impl HostEnd {
 
     /// The next line.
     pub fn next(&mut self, what: &str) -> Message {
+        if let Some(line) = self.try_next() {
+            return line;
+        }
         self.host.take(what, PATIENCE, |_| true);
         self.read += 1;
         text(&self.host.raw_lines()[self.read - 1])
+    }
+
+    /// The next line, if it is there.
+    pub fn try_next(&mut self) -> Option<Message> {
+        if self.host.raw_lines().len() == self.read {
+            self.host.unread();
+        }
+        let line = self.host.raw_lines().get(self.read)?;
+        self.read += 1;
+        Some(text(line))
     }
 
     /// Everything that came and that nobody waited for.
@@ -120,15 +133,24 @@ impl PeerEnds {
     ) -> (usize, Message) {
         let mut found = None;
         wait_until(&format!("the agent gets {what}"), PATIENCE, || {
-            while puppets.untaken() > 0 {
-                self.0.push(PeerEnd { peer: puppets.next(), read: 0, inbox: VecDeque::new() });
-            }
-            self.0.iter_mut().for_each(PeerEnd::poll);
-            found = self.0.iter().position(|end| end.inbox.front().is_some_and(&fits));
+            found = self.try_find(puppets, &fits);
             found.is_some()
         });
-        let at = found.expect("waited for");
-        (at, self.0[at].inbox.pop_front().expect("just seen there"))
+        found.expect("waited for")
+    }
+
+    /// The same without waiting.
+    pub fn try_find(
+        &mut self,
+        puppets: &mut Puppets,
+        fits: impl Fn(&Message) -> bool,
+    ) -> Option<(usize, Message)> {
+        while puppets.untaken() > 0 {
+            self.0.push(PeerEnd { peer: puppets.next(), read: 0, inbox: VecDeque::new() });
+        }
+        self.0.iter_mut().for_each(PeerEnd::poll);
+        let at = self.0.iter().position(|end| end.inbox.front().is_some_and(&fits))?;
+        Some((at, self.0[at].inbox.pop_front().expect("just seen there")))
     }
 
     /// Waits until all of them are gone.

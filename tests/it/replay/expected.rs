@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::session::{Due, Session};
+use super::{
+    offered,
+    session::{Due, Session},
+};
 use crate::{line, recording::Message};
 
 /// What the daemon answers by itself.
@@ -16,14 +19,29 @@ pub enum Own {
     Error(i64),
     /// An error.
     AnyError,
+    /// The list of all sessions.
+    Listed,
+    /// A session that is opened so: what is set there, after its history where it is shown one.
+    Opened(Opens),
+}
+
+/// How the daemon opens a session by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opens {
+    /// `session/load`.
+    Load,
+    /// `session/resume`.
+    Resume,
+    /// `session/fork`.
+    Fork,
 }
 
 impl Own {
     /// Fails unless it is so.
     pub fn check(&self, got: &Message) {
-        let code = value(&got.0)["error"]["code"].as_i64();
+        let code = got.value()["error"]["code"].as_i64();
         let right = match self {
-            Self::Result => got.succeeds(),
+            Self::Result | Self::Listed | Self::Opened(_) => got.succeeds(),
             Self::Error(wanted) => code == Some(*wanted),
             Self::AnyError => code.is_some(),
         };
@@ -76,12 +94,19 @@ pub fn passes(expected: &str, got: &Message, to: &str) {
 
 /// Whether both are the same to a reader of JSON.
 pub fn reads_as(got: &Message, expected: &str) -> bool {
-    value(&got.0) == value(expected)
+    got.value() == value(expected)
+}
+
+/// The same, where the daemon adds its own to what can be set.
+pub fn fits(got: &Message, expected: &str) -> bool {
+    let (mut got, mut expected) = (got.value(), value(expected));
+    let inner = if expected["result"].is_null() { "params" } else { "result" };
+    offered::fits(&got[inner].take(), &expected[inner].take()) && got == expected
 }
 
 /// Whether it is the answer to a permission question that nobody wants answered any more.
 pub fn cancelled(answer: &Message) -> bool {
-    value(&answer.0)["result"] == json!({ "outcome": { "outcome": "cancelled" } })
+    answer.value()["result"] == json!({ "outcome": { "outcome": "cancelled" } })
 }
 
 /// What the daemon makes of the answer to a prompt: a cancelled turn is cancelled (R74, R240).
@@ -94,7 +119,7 @@ pub fn turn_answer(session: &Session, answer: &Message) -> Option<Message> {
 
 /// What the daemon says by itself: a question taken back, a call shown failed, a notice.
 pub fn is_aside(message: &Message) -> bool {
-    let update = &value(&message.0)["params"]["update"];
+    let update = &message.value()["params"]["update"];
     let failed = || {
         let call = update["sessionUpdate"] == "tool_call_update" && update["status"] == "failed";
         call && update.as_object().is_some_and(|u| u.len() == 3)

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use serde_json::json;
 
 use super::{
-    expected::{Own, cancelled, passes, reads_as},
+    expected::{Opens, Own, cancelled, passes, reads_as},
+    offered,
     play::Play,
-    session::{Asked, Due, Services, Session},
+    session::{Asked, Services, Session},
 };
-use crate::recording::{Message, Record};
+use crate::recording::Message;
 
 impl Play<'_> {
     pub(super) fn host_says(&mut self, message: &Message) {
@@ -24,6 +25,7 @@ impl Play<'_> {
     fn host_asks(&mut self, message: &Message, method: &str, id: String) {
         let session = message.session();
         let open = session.as_ref().is_some_and(|s| self.sessions.contains_key(s));
+        let has = session.as_ref().is_some_and(|s| self.lives.has(s));
         match method {
             "initialize" => {
                 self.services.get_or_insert_with(|| Services::of(message));
@@ -34,18 +36,26 @@ impl Play<'_> {
                 self.open(message, id);
             }
             "session/new" => self.ask_daemon(message, id, Own::Error(-32602)),
-            "session/resume" if open => self.ask_daemon(message, id, Own::Result),
-            "session/load" | "session/resume" if !open && self.returns(message, &id) => {
-                self.take_up(message, id)
+            "session/list" => self.ask_daemon(message, id, Own::Listed),
+            "session/load" if open => self.show_again(message, &id, Opens::Load),
+            "session/resume" if open => self.show_again(message, &id, Opens::Resume),
+            "session/load" if has => self.take_up(message, &id, Opens::Load),
+            "session/resume" if has => self.take_up(message, &id, Opens::Resume),
+            "session/fork" if has => self.fork(message, &id),
+            "session/load" | "session/resume" | "session/fork" => {
+                self.tally.unknown += 1;
+                self.ask_daemon(message, id, Own::Error(-32002));
             }
-            "session/resume" => self.ask_daemon(message, id, Own::AnyError),
-            "session/load" | "session/list" | "session/fork" | "session/delete" => {
-                self.ask_daemon(message, id, Own::Error(-32601));
-            }
-            "session/close" => {
+            "session/close" | "session/delete" => {
                 self.ask_daemon(message, id, Own::Result);
-                self.sessions.remove(&session.unwrap_or_default());
+                let name = session.unwrap_or_default();
+                self.sessions.remove(&name);
+                if method == "session/delete" {
+                    self.settle();
+                    self.lives.forget(&name);
+                }
             }
+            _ if open && method.starts_with("session/set_") => self.set(message, method, id),
             _ if open => self.post_to_session(message, method, id, &session.expect("it is open")),
             _ if session.is_some() => self.ask_daemon(message, id, Own::Error(-32002)),
             _ => self.post_to_process(message, &message.0, id),
@@ -53,58 +63,40 @@ impl Play<'_> {
     }
 
     /// Sends a request that the daemon answers.
-    fn ask_daemon(&mut self, message: &Message, id: String, answer: Own) {
-        self.host.send(&message.translated(None, self.known));
+    pub(super) fn ask_daemon(&mut self, message: &Message, id: String, answer: Own) {
+        self.host.send(&message.translated(None, &self.lives.known));
         self.asked.insert(id.clone(), Asked::Own);
         self.own.insert(id, answer);
         self.tally.own += 1;
     }
 
-    /// The answer that the agent gave later.
-    fn answer(&self, id: &str) -> Option<Message> {
-        let agent = self.process.records.iter().filter_map(Record::of_agent);
-        agent.filter(|m| m.method().is_none()).find(|m| m.id().as_deref() == Some(id)).cloned()
+    /// A setting: the agent is asked when it can be set, and is not set so.
+    fn set(&mut self, message: &Message, method: &str, id: String) {
+        let name = message.session().expect("it is open");
+        let turn = self.sessions[&name].turn.is_some();
+        let own = match self.lives.of(&name).offered.asked(method, &message.value()["params"], turn) {
+            offered::Asked::Forwarded => return self.post_to_session(message, method, id, &name),
+            offered::Asked::Same => Own::Result,
+            offered::Asked::Refused(code) => Own::Error(code),
+        };
+        self.ask_daemon(message, id, own);
+        // What the agent said of it then may be news.
+        self.settle();
     }
 
     fn open(&mut self, message: &Message, id: String) {
-        self.host.send(&message.translated(None, self.known));
+        self.host.send(&message.translated(None, &self.lives.known));
         let is_new = |m: &Message| m.method().as_deref() == Some("session/new");
         let (peer, got) = self.peers.find(self.puppets, "session/new", is_new);
-        let session = self.answer(&id).and_then(|answer| answer.inner("result", "sessionId"));
+        let session = self.process.answer(&id).and_then(|answer| answer.inner("result", "sessionId"));
         if let Some(session) = &session {
             self.sessions.insert(session.clone(), Session::opening(peer));
         }
         self.arrived_at_peer(message, &got, peer, "session/new", session);
     }
 
-    /// Whether the daemon can take that session up, and the agent did.
-    fn returns(&self, message: &Message, id: &str) -> bool {
-        let known = message.session().is_some_and(|session| self.known.contains_key(&session));
-        known && self.answer(id).is_some_and(|answer| answer.succeeds())
-    }
-
-    /// A session of an earlier life. Loading is not offered yet, so it is taken up by `session/resume`; and as
-    /// what comes before the answer may be history that is swallowed (R31), the answer comes first.
-    fn take_up(&mut self, message: &Message, id: String) {
-        let session = message.session().expect("it is known");
-        let resume = message.with("method", "\"session/resume\"");
-        self.host.send(&resume.translated(None, self.known));
-        let takes_up = |m: &Message| matches!(m.method().as_deref(), Some("session/resume" | "session/load"));
-        let (peer, got) = self.peers.find(self.puppets, "a session to take up", takes_up);
-        self.sessions.insert(session.clone(), Session { open: true, ..Session::opening(peer) });
-        let params = |m: &Message| m.member("params").unwrap_or_default();
-        assert!(reads_as(&Message(params(&got)), &params(message)), "the agent got {got:?} for {message:?}");
-        self.tally.peer_got += 1;
-        let answer = self.answer(&id).expect("it returns");
-        self.peers.at(peer).say(&answer.translated(got.id().as_deref(), &HashMap::new()));
-        let empty = answer.member("result").as_deref() == Some("null");
-        let instead = empty.then(|| answer.with("result", "{}"));
-        self.due.entry(Some(session)).or_default().push_back(Due { said: answer, instead });
-        self.asked.insert(id, Asked::Answered);
-    }
-
     fn post_to_session(&mut self, message: &Message, method: &str, id: String, name: &str) {
-        self.host.send(&message.translated(None, self.known));
+        self.host.send(&message.translated(None, &self.lives.known));
         let session = self.sessions.get_mut(name).expect("it is open");
         if method == "session/prompt" {
             if session.turn.is_some() {
@@ -125,17 +117,19 @@ impl Play<'_> {
         let fits = |m: &Message| m.inner("params", "sessionId").as_deref() == Some(name);
         loop {
             let (peer, got) = self.peers.find(self.puppets, what, fits);
-            let takes_up = matches!(got.method().as_deref(), Some("session/resume" | "session/load"));
+            let method = got.method().unwrap_or_default();
+            if method != what && method.starts_with("session/set_") {
+                self.is_set_again(peer, &got, name);
+                continue;
+            }
             let session = self.sessions.get_mut(name).expect("it is open");
-            if !takes_up {
+            if !matches!(method.as_str(), "session/resume" | "session/load") {
                 assert_eq!(peer, session.peer, "another process got {got:?}");
                 return got;
             }
             session.peer = peer;
             self.tally.replaced += 1;
-            let answer = json!({ "jsonrpc": "2.0", "id": 0, "result": {} }).to_string();
-            let answer = Message(answer).with("id", &got.id().expect("a request has an id"));
-            self.peers.at(peer).say(&answer.0);
+            self.reply(peer, &got, &json!({}));
         }
     }
 
@@ -158,7 +152,11 @@ impl Play<'_> {
         method: &str,
         session: Option<String>,
     ) {
-        passes(&sent.translated(got.id().as_deref(), &HashMap::new()), got, "the agent");
+        let expected = sent.translated(got.id().as_deref(), &HashMap::new());
+        match session.as_ref().filter(|_| method == "session/prompt") {
+            Some(name) => self.prompted(name, &expected, got),
+            None => passes(&expected, got, "the agent"),
+        }
         self.tally.peer_got += 1;
         let asked = Asked::Peer {
             peer,
@@ -169,8 +167,23 @@ impl Play<'_> {
         self.asked.insert(sent.id().expect("a request has an id"), asked);
     }
 
+    /// A process that knows nothing is told what was, before its first prompt (R31).
+    fn prompted(&mut self, name: &str, expected: &str, got: &Message) {
+        let life = self.lives.of(name);
+        let is_told = life.blank && life.seen.updates > 0;
+        life.blank = false;
+        life.seen.prompt(&Message(expected.to_owned()).value()["params"]);
+        if !is_told {
+            return passes(expected, got, "the agent");
+        }
+        let mut plain = got.value();
+        let context = plain["params"]["prompt"].as_array_mut().map(|blocks| blocks.remove(0));
+        assert!(context.is_some_and(|block| block["text"].is_string()), "no context: {got:?}");
+        assert!(reads_as(&Message(plain.to_string()), expected), "the agent got {got:?}");
+    }
+
     fn host_tells(&mut self, message: &Message, method: &str) {
-        self.host.send(&message.translated(None, self.known));
+        self.host.send(&message.translated(None, &self.lives.known));
         let peer = message.session().map(|name| self.sessions.get(&name).map(|s| s.peer));
         match (method, peer) {
             ("session/cancel", Some(Some(peer))) => self.cancel(message, peer),
@@ -218,7 +231,7 @@ impl Play<'_> {
     fn host_answers(&mut self, message: &Message, id: &str) {
         match self.questions.remove(id) {
             Some(question) => {
-                self.host.send(&message.translated(Some(&question.host_id), self.known));
+                self.host.send(&message.translated(Some(&question.host_id), &self.lives.known));
                 if question.revoked {
                     assert!(cancelled(message), "a question that was taken back got {message:?}");
                     self.tally.own += 1;

@@ -5,12 +5,13 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     ends::{HostEnd, PeerEnds},
-    expected::{Own, is_aside, passes, reads_as},
-    session::{Asked, Due, Question, Services, Session},
+    expected::{Own, fits, is_aside, passes, reads_as},
+    life::Lives,
+    session::{Asked, Due, Opening, Question, Services, Session},
     tally::Tally,
 };
 use crate::{
@@ -27,8 +28,7 @@ const AFTER_THE_END: &str = "after the end of the agent";
 pub struct Play<'a> {
     pub(super) process: &'a Process,
     pub(super) puppets: &'a mut Puppets,
-    /// Session ids of the recording, and the daemon's.
-    pub(super) known: &'a mut HashMap<String, String>,
+    pub(super) lives: &'a mut Lives,
     pub(super) tally: &'a mut Tally,
     pub(super) host: HostEnd,
     pub(super) peers: PeerEnds,
@@ -43,6 +43,10 @@ pub struct Play<'a> {
     pub(super) due: HashMap<Option<String>, VecDeque<Due>>,
     /// What the daemon is to answer by itself.
     pub(super) own: HashMap<String, Own>,
+    /// What the daemon is opening by itself.
+    pub(super) opening: Option<Opening>,
+    /// Sessions of which the agent tells history until it answers that request; whether that was played already.
+    pub(super) replaying: HashMap<String, (String, bool)>,
 }
 
 impl<'a> Play<'a> {
@@ -51,17 +55,17 @@ impl<'a> Play<'a> {
         process: &'a Process,
         sandbox: &Sandbox,
         puppets: &'a mut Puppets,
-        known: &'a mut HashMap<String, String>,
+        lives: &'a mut Lives,
         tally: &'a mut Tally,
     ) -> Self {
-        if let Some(session) = taken_up(process).filter(|session| !known.contains_key(session)) {
+        if let Some(session) = taken_up(process).filter(|session| !lives.has(session)) {
             let ours = earlier_life(&session, process.cwd(), sandbox, puppets);
-            known.insert(session, ours);
+            lives.known.insert(session, ours);
         }
         Self {
             process,
             puppets,
-            known,
+            lives,
             tally,
             host: HostEnd::connect(sandbox),
             peers: PeerEnds::default(),
@@ -73,6 +77,8 @@ impl<'a> Play<'a> {
             unasked: HashSet::new(),
             due: HashMap::new(),
             own: HashMap::new(),
+            opening: None,
+            replaying: HashMap::new(),
         }
     }
 
@@ -93,7 +99,7 @@ impl<'a> Play<'a> {
         self.settle();
         for left in self.host.unread() {
             assert!(is_aside(&left), "the host got what nobody recorded: {}", line::shown(left.0.as_bytes()));
-            self.tally.asides += 1;
+            self.aside(&left);
         }
         for (_, prompt) in self.sessions.values().flat_map(|s| &s.waiting) {
             self.tally.leave_out(Some(prompt), "prompts behind a turn without end");
@@ -101,6 +107,12 @@ impl<'a> Play<'a> {
         for answer in self.sessions.values().flat_map(|s| s.late.values()) {
             self.tally.leave_out(Some(answer), "answers to prompts behind a turn without end");
         }
+        self.sessions.keys().for_each(|name| self.lives.of(name).seen.turn_ended());
+        self.leave();
+    }
+
+    /// The host goes, and every process after it.
+    pub(super) fn leave(self) {
         drop(self.host);
         self.peers.finish();
     }
@@ -115,18 +127,24 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn arrived_at_host(&mut self, got: &Message) {
+    pub(super) fn arrived_at_host(&mut self, got: &Message) {
         if got.method().is_none()
             && let Some(own) = self.own.remove(&got.id().unwrap_or_default())
         {
-            return own.check(got);
+            return self.answered_here(&own, got);
+        }
+        if let Some(opening) = &mut self.opening
+            && got.method().as_deref() == Some("session/update")
+            && got.session().and_then(|ours| self.lives.name_of(&ours)).as_ref() == Some(&opening.name)
+        {
+            return opening.shown.update(&got.value()["params"]["update"]);
         }
         let Some(due) = self.take_due(got) else {
             assert!(is_aside(got), "the host got what nobody recorded: {}", line::shown(got.0.as_bytes()));
-            self.tally.asides += 1;
-            return;
+            return self.aside(got);
         };
         self.tally.host_got(&due.said);
+        self.lives.shown(&due.said);
         if due.said.method().is_some()
             && let Some(question) = due.said.id().and_then(|id| self.questions.get_mut(&id))
         {
@@ -134,10 +152,26 @@ impl<'a> Play<'a> {
         }
     }
 
+    fn answered_here(&mut self, own: &Own, got: &Message) {
+        own.check(got);
+        match own {
+            Own::Listed => self.lives.assert_listed(&got.value()["result"]),
+            Own::Opened(opens) => self.opened_at_host(*opens, got),
+            Own::Result | Own::Error(_) | Own::AnyError => {}
+        }
+    }
+
+    fn aside(&mut self, got: &Message) {
+        self.tally.asides += 1;
+        if let Some(name) = got.session().and_then(|ours| self.lives.name_of(&ours)) {
+            self.lives.of(&name).seen.update(&got.value()["params"]["update"]);
+        }
+    }
+
     /// Takes out what this line is: the oldest of its session, or any that names no session.
     fn take_due(&mut self, got: &Message) -> Option<Due> {
         let ours = got.session();
-        let named = ours.and_then(|ours| Some(self.known.iter().find(|(_, id)| **id == ours)?.0.clone()));
+        let named = ours.and_then(|ours| self.lives.name_of(&ours));
         let is_answer = got.method().is_none();
         let mut queues = self.due.iter_mut().filter(|(name, _)| is_answer || **name == named);
         let (queue, at) = queues.find_map(|(name, queue)| {
@@ -145,9 +179,9 @@ impl<'a> Play<'a> {
             let at = queue.iter().take(reach).position(|due| due.may_be(got));
             at.map(|at| (queue, at))
         })?;
-        queue[at].learn(got, self.known);
-        let expected = queue[at].expected(got, self.known);
-        let same = queue[at].instead.is_some() && reads_as(got, &expected);
+        queue[at].learn(got, &mut self.lives.known);
+        let expected = queue[at].expected(got, &self.lives.known);
+        let same = queue[at].instead.is_some() && (reads_as(got, &expected) || fits(got, &expected));
         if !same && (!is_aside(got) || expected == got.0) {
             passes(&expected, got, "the host");
         } else if !same {
@@ -157,16 +191,13 @@ impl<'a> Play<'a> {
     }
 }
 
-/// The session of an earlier life that this process takes up, when agent and daemon can.
+/// The session of an earlier life that this process takes up and goes on with.
 fn taken_up(process: &Process) -> Option<String> {
-    let initialize: Value = serde_json::from_str(&process.answer_to("initialize")?.0).ok()?;
-    let capabilities = &initialize["result"]["agentCapabilities"];
-    let can =
-        capabilities["loadSession"] == true || capabilities["sessionCapabilities"]["resume"].is_object();
     let method = ["session/load", "session/resume"].into_iter().find(|method| {
         process.answer_to(method).is_some_and(Message::succeeds) && process.answer_to("session/new").is_none()
     })?;
-    process.asked(method)?.session().filter(|_| can)
+    let session = process.asked(method)?.session();
+    session.filter(|session| process.prompts(session))
 }
 
 /// Opens that session and leaves it; returns the daemon's id of it.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::{expected::Opens, seen::Seen};
 use crate::recording::Message;
 
 /// A session of the recording that is open in the daemon, or is being opened.
@@ -62,6 +63,32 @@ pub enum Asked {
     Answered,
     /// The daemon answers it.
     Own,
+}
+
+/// A session that the daemon opens for a host without asking the agent what the host asked.
+pub struct Opening {
+    /// What the recording calls it.
+    pub name: String,
+    /// The host's request.
+    pub id: String,
+    /// The session that it is a fork of.
+    pub source: Option<String>,
+    /// By what.
+    pub opens: Opens,
+    /// What the agent said before its answer was played.
+    pub played: bool,
+    /// Its answer was played.
+    pub answered: bool,
+    /// The history that the host was shown meanwhile.
+    pub shown: Seen,
+}
+
+impl Opening {
+    /// Of a host's request.
+    pub fn new(name: &str, id: &str, opens: Opens) -> Self {
+        let (name, id, shown) = (name.to_owned(), id.to_owned(), Seen::default());
+        Self { name, id, source: None, opens, played: false, answered: false, shown }
+    }
 }
 
 /// A request of the agent, by its id.

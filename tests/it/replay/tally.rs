@@ -17,6 +17,14 @@ pub struct Tally {
     pub asides: usize,
     /// Processes that the daemon put in the place of sick ones.
     pub replaced: usize,
+    /// Lines of the agent that repeat what was, and that the host did not get.
+    pub swallowed: usize,
+    /// Updates of histories that the host was shown, as it had seen them.
+    pub shown: usize,
+    /// Histories that the host was shown.
+    pub loads: usize,
+    /// Requests for sessions that the daemon never saw, refused with -32002.
+    pub unknown: usize,
     updates: usize,
     updates_got: usize,
     left_out: BTreeMap<&'static str, usize>,
@@ -49,9 +57,20 @@ impl Tally {
         self.own += other.own;
         self.asides += other.asides;
         self.replaced += other.replaced;
+        self.swallowed += other.swallowed;
+        self.shown += other.shown;
+        self.loads += other.loads;
+        self.unknown += other.unknown;
         self.updates += other.updates;
         self.updates_got += other.updates_got;
         other.left_out.iter().for_each(|(why, n)| *self.left_out.entry(why).or_default() += n);
+    }
+
+    /// Takes in what was loaded beside the records.
+    pub fn add_loads(&mut self, other: &Self) {
+        self.asides += other.asides;
+        self.loads += other.loads;
+        self.shown += other.shown;
     }
 
     /// No record was forgotten.
@@ -61,14 +80,25 @@ impl Tally {
     }
 
     fn records(&self) -> usize {
-        self.host_got + self.peer_got + self.own + self.left_out.values().sum::<usize>()
+        self.host_got + self.peer_got + self.own + self.swallowed + self.left_out.values().sum::<usize>()
     }
 
     /// The head of the table.
     pub fn head() -> String {
         format!(
-            "{:<36} {:>7} {:>11} {:>8} {:>8} {:>6} {:>6} {:>8}  left out",
-            "recording", "records", "updates", "host got", "peer got", "own", "asides", "replaced"
+            "{:<36} {:>7} {:>11} {:>8} {:>8} {:>4} {:>6} {:>8} {:>9} {:>5} {:>5} {:>7}  left out",
+            "recording",
+            "records",
+            "updates",
+            "host got",
+            "peer got",
+            "own",
+            "asides",
+            "replaced",
+            "swallowed",
+            "loads",
+            "shown",
+            "unknown"
         )
     }
 
@@ -76,7 +106,7 @@ impl Tally {
     pub fn row(&self, name: &str) -> String {
         let left_out: Vec<String> = self.left_out.iter().map(|(why, n)| format!("{n} {why}")).collect();
         format!(
-            "{name:<36} {:>7} {:>5}/{:<5} {:>8} {:>8} {:>6} {:>6} {:>8}  {}",
+            "{name:<36} {:>7} {:>5}/{:<5} {:>8} {:>8} {:>4} {:>6} {:>8} {:>9} {:>5} {:>5} {:>7}  {}",
             self.records(),
             self.updates_got,
             self.updates,
@@ -85,6 +115,10 @@ impl Tally {
             self.own,
             self.asides,
             self.replaced,
+            self.swallowed,
+            self.loads,
+            self.shown,
+            self.unknown,
             left_out.join(", ")
         )
     }

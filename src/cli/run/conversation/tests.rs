@@ -17,7 +17,7 @@ const S: Duration = Duration::from_secs(1);
 
 impl Timed {
     fn new(attended: bool, budget: Budget) -> Self {
-        let task = Task { cwd: "/w".to_owned(), prompt: "p".to_owned(), attended, budget };
+        let task = Task { cwd: "/w".to_owned(), resume: None, prompt: "p".to_owned(), attended, budget };
         let mut new = Self(Conversation::new(task));
         new.hears(0, &json!({ "id": 1, "result": {} }));
         new.hears(0, &json!({ "id": 2, "result": { "sessionId": "s1" } }));
@@ -78,8 +78,13 @@ fn silence_counts_only_while_nothing_is_open() {
 /// R255: what the daemon says under no id before there is a session is why there will be none.
 #[test]
 fn a_refused_connection_says_why() {
-    let task =
-        Task { cwd: "/w".to_owned(), prompt: "p".to_owned(), attended: false, budget: Budget::default() };
+    let task = Task {
+        cwd: "/w".to_owned(),
+        resume: None,
+        prompt: "p".to_owned(),
+        attended: false,
+        budget: Budget::default(),
+    };
     let line = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"64 hosts are connected"}}"#;
     let frame = Frame::parse(line.to_vec().into()).unwrap();
     let error = Conversation::new(task).frame(&frame, S, &mut Deaf).unwrap_err();
@@ -91,7 +96,7 @@ fn a_refused_connection_says_why() {
 #[test]
 fn the_wall_limit_ends_a_set_up_as_well() {
     let budget = Budget { wall: Some(10 * S), ..Budget::default() };
-    let task = Task { cwd: "/w".to_owned(), prompt: "p".to_owned(), attended: false, budget };
+    let task = Task { cwd: "/w".to_owned(), resume: None, prompt: "p".to_owned(), attended: false, budget };
     let mut conversation = Conversation::new(task);
     conversation.tick(9 * S);
     assert!(conversation.outcome().is_none());

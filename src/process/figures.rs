@@ -4,7 +4,33 @@
 
 use std::collections::HashMap;
 
-use super::methods::{Process, Sum};
+use serde::Serialize;
+
+/// A process and all that lives below it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Process {
+    /// Its id.
+    pub pid: i32,
+    /// Its process group.
+    pub pgid: i32,
+    /// Memory of the process itself.
+    pub rss_bytes: u64,
+    /// CPU time of the process itself.
+    pub cpu_ms: u64,
+    /// All processes below the shim, this one among them and the shim not.
+    pub subtree: Sum,
+}
+
+/// Figures of several processes together.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sum {
+    /// How many they are.
+    pub processes: usize,
+    /// Their memory; what they share counts for each.
+    pub rss_bytes: u64,
+    /// Their CPU time.
+    pub cpu_ms: u64,
+}
 
 /// All processes that could be seen.
 #[derive(Debug, Default)]
