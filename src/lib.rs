@@ -30,6 +30,8 @@
 //! | [`berth`] | one place per session id where open, take-over and end follow one another; what agents said of themselves |
 //! | [`residency`] | the bounded number of live sessions: reserve, commit, or drop |
 //! | [`store`] | what outlives its actors, in one SQLite file: one writer thread with group commit, readers beside it |
+//! | [`history`] | what a transcript means: updates for a host that loads it, context for a blank agent, exports |
+//! | [`policy`], [`scrub`] | who decides what an agent wants to do; what of its words is not stored |
 //! | [`process`] | the shim that stands over each agent, its environment, the kill ladder, records for the next start |
 //! | [`control`] | the operator's side over `control.sock`: reads the cards that actors publish and the store behind its writer, tells what happens, passes orders on as words |
 //! | [`directory`] | from an address to a mailbox, and the cards; the only file that touches the shared map |
@@ -122,8 +124,13 @@
 //! `session/new` in the same directory uses it; unused it ends. `session/new` and `session/resume` go to the berth of
 //! their id, which reserves a slot, makes the session actor and hands it the request. A new owner of an id begins when the
 //! old one's tomb is closed. A session outlives its process: the next prompt starts another one and takes the session up
-//! again in the best way that agent offers. It does not outlive its host yet: when that is lost, the session ends, and can
-//! be resumed while the daemon runs.
+//! again in the best way that agent offers: resume, load, or the transcript before its first prompt. When its host is
+//! lost it ends, or goes on detached (`on_host_loss`); in the store it stays until it is deleted.
+//!
+//! What is on record comes first: a prompt before the agent hears of it, its end before the host does, a setting before
+//! it is told. Whoever waits for that waits in the session's `outbox` or under a ticket of its `record`; no actor waits.
+//! A host that loads a session is shown what the transcript means ([`history`]) up to a row, its answer, then the open
+//! questions and everything after that row.
 //!
 //! Every end takes the same steps, in `session/ending.rs`: nothing more is let in, what runs is cancelled, its answers
 //! leave, the process and everything below it end, the slot is free. A second order only shortens the times.
@@ -188,6 +195,7 @@ pub mod policy;
 pub mod process;
 pub mod residency;
 pub mod root;
+pub mod scrub;
 pub mod session;
 pub mod socket;
 pub mod start;

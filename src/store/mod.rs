@@ -5,7 +5,7 @@
 //! write asks for it. Nothing else in the house opens the file.
 //!
 //! ```text
-//!   actors -- Write --> Store (mailbox) --> writer (thread): group, commit --> Ack, watch of the last row
+//!   actors -- Write --> Store (mailbox) --> writer (thread): scrub, group, commit --> Ack, watch of the last row
 //!   tasks  -- Reader (read-only connections, blocking calls) -------------------------------^
 //! ```
 
@@ -29,6 +29,7 @@ mod repair;
 mod retry;
 mod row;
 mod schema;
+mod scrubbing;
 mod shrink;
 mod transcript;
 mod wal;

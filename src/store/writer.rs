@@ -18,6 +18,7 @@ use super::{
     commit::{Committer, Done},
     failure::Setback,
     retry::later,
+    scrubbing::Scrubbing,
     shrink::{self, Shrunk},
 };
 use crate::{
@@ -48,6 +49,7 @@ pub(super) struct Writer {
     pub(super) again: Option<Instant>,
     /// When the file is made smaller.
     shrink: Option<Instant>,
+    scrubbing: Scrubbing,
     session_bytes_max: u64,
     /// Sessions that were told to be larger, and how large they were then.
     large: HashMap<SessionId, u64>,
@@ -65,6 +67,7 @@ impl Writer {
             backlog: Backlog::default(),
             again: None,
             shrink: free.then(Instant::now),
+            scrubbing: Scrubbing::default(),
             session_bytes_max,
             large: HashMap::new(),
         }
@@ -105,17 +108,17 @@ impl Writer {
 
     /// When there is something to do without a further write.
     fn due(&self) -> Option<Instant> {
-        [self.committer.wal.due(), self.again, self.shrink].into_iter().flatten().min()
+        [self.committer.wal.due(), self.again, self.shrink, self.scrubbing.due()].into_iter().flatten().min()
     }
 
     /// What else is there already.
-    fn gather(&self, first: Write) -> Vec<Write> {
+    fn gather(&mut self, first: Write) -> Vec<Write> {
         let mut bytes = first.bytes();
-        let mut group = vec![first];
+        let mut group = self.scrubbing.clean(first).into_vec();
         while group.len() < COMMIT_WRITES_MAX && bytes < COMMIT_BYTES_MAX {
             let Ok(write) = self.queue.try_recv() else { break };
             bytes += write.bytes();
-            group.push(write);
+            group.extend(self.scrubbing.clean(write));
         }
         group
     }
@@ -156,10 +159,19 @@ impl Writer {
         if is_due(self.again) {
             self.flush_all()?;
         }
+        if is_due(self.scrubbing.due()) {
+            self.store_undecided()?;
+        }
         if is_due(self.shrink) {
             self.shrink()?;
         }
         Ok(())
+    }
+
+    /// What waits for its continuation waits no longer (R243).
+    fn store_undecided(&mut self) -> Result<(), StoreError> {
+        let writes = self.scrubbing.flush_all();
+        if writes.is_empty() { Ok(()) } else { self.store(writes) }
     }
 
     fn shrink(&mut self) -> Result<(), StoreError> {
@@ -177,6 +189,7 @@ impl Writer {
 
     /// Nothing more comes: what can be kept is kept.
     fn finish(&mut self) -> Result<(), StoreError> {
+        self.store_undecided()?;
         self.flush_all()?;
         if !self.backlog.is_empty() {
             tracing::error!(writes = self.backlog.len(), "no space was found for what waited; it is lost");

@@ -552,7 +552,7 @@ fn settings_come_back_before_the_next_prompt() {
     let lost = |m: &Value| {
         m["params"]["update"]["_meta"]["acpvisor"]["settingLost"]["setting"]["option"] == "effort"
     };
-    assert!(scene.host.unread().iter().any(lost), "the host was told before the prompt ran");
+    scene.host.take("it is told", PATIENCE, lost);
     peer.end_turn(&prompt);
     assert_eq!(scene.host.stop_reason(&id), "end_turn");
 }
