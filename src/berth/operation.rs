@@ -312,7 +312,7 @@ impl Berthing {
         let held =
             |owner: &Owner| owner.host != Address::Nobody && answer.host().is_some_and(|h| *h != owner.host);
         if let (Some(_), Answer::Host(host, token)) = (owner.as_ref().filter(|o| held(o)), &answer) {
-            self.answer(host, *token, Frame::error(&RpcError::unknown_session(self.id.as_str())));
+            self.answer(host, *token, Frame::error(&RpcError::held_elsewhere(self.id.as_str())));
             return owner;
         }
         let _ = self.destroy(owner.as_ref(), Ending::at_once(Reason::Deleted)).await;

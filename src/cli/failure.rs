@@ -47,7 +47,7 @@ pub(super) enum Failure {
     #[error(transparent)]
     Run(#[from] super::run::RunError),
     /// Somebody was asked and did not say yes.
-    #[error("remove the session: nobody said yes")]
+    #[error("remove the session: nobody said yes; where nobody can be asked, say --yes")]
     Unconfirmed,
     /// A file cannot be written.
     #[error("write {}: {source}", path.display())]

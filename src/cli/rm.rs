@@ -9,12 +9,9 @@ use serde_json::json;
 
 use super::{
     Failure, Globals,
-    operator::{self, Operator, OperatorError},
+    operator::{self, Operator},
     print,
 };
-
-/// Characters of an id that is whole.
-const ID_CHARS: usize = 36;
 
 /// Arguments of `rm`.
 #[derive(Debug, clap::Args)]
@@ -33,12 +30,7 @@ pub(super) struct Args {
 impl Args {
     pub fn run(self, globals: &Globals) -> Result<ExitCode, Failure> {
         let mut operator = Operator::connect(&globals.paths()?)?;
-        let id = match operator.resolve(&self.id) {
-            Ok(id) => id,
-            // what is not there any more is removed
-            Err(OperatorError::NoSuch { .. }) if self.id.chars().count() == ID_CHARS => self.id.clone(),
-            Err(error) => return Err(error.into()),
-        };
+        let id = operator.resolve(&self.id)?;
         if !self.yes && !confirmed(&id) {
             return Err(Failure::Unconfirmed);
         }
@@ -51,11 +43,11 @@ impl Args {
     }
 }
 
-/// Whether somebody says yes; where nobody can be asked, the order counts.
+/// Whether somebody says yes. Where nobody can be asked, nothing is removed: what is gone is gone for good.
 fn confirmed(id: &str) -> bool {
     let stdin = io::stdin();
     if !stdin.is_terminal() || !io::stderr().is_terminal() {
-        return true;
+        return false;
     }
     let mut stderr = io::stderr();
     let _ = write!(stderr, "Remove session {id} with its history and its inbox for good? [y/N] ");

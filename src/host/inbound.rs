@@ -186,7 +186,7 @@ impl State {
             let elsewhere =
                 SessionId::parse(name).is_some_and(|id| self.shared.directory.has(&Address::Session(id)));
             return match elsewhere {
-                true => self.refuse(token, &RpcError::unknown_session(name)),
+                true => self.refuse(token, &RpcError::held_elsewhere(name)),
                 false => self.answer(token, &Frame::result(&serde_json::json!({}))),
             };
         };

@@ -34,10 +34,23 @@ impl Failure {
                 Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => {
                     Ok(Self::Sqlite(error).told(path))
                 }
+                // A value that was changed by hand is not what its column holds: only who needs it is hurt.
+                None if is_of_a_value(&error) => Ok(Self::Sqlite(error).told(path)),
                 _ => Err(error),
             },
         }
     }
+}
+
+fn is_of_a_value(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::IntegralValueOutOfRange(..)
+            | Error::FromSqlConversionFailure(..)
+            | Error::InvalidColumnType(..)
+            | Error::ToSqlConversionFailure(..)
+            | Error::Utf8Error(..)
+    )
 }
 
 /// Why a commit did not come about. Nothing of it is kept.

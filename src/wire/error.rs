@@ -55,6 +55,13 @@ impl RpcError {
         Self::new(-32002, format!("unknown session: {id}")).with(json!({ "sessionId": id }))
     }
 
+    /// A session that is there, and somebody else's: for this connection it is none of its own (MH-03).
+    pub fn held_elsewhere(id: &str) -> Self {
+        let id = shown(id);
+        let why = format!("session {id} is held by another connection: load it first");
+        Self::new(-32002, why).with(json!({ "sessionId": id }))
+    }
+
     /// Cancelled by `$/cancel_request`.
     pub fn cancelled() -> Self {
         Self::new(-32800, "request cancelled")

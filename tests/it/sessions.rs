@@ -37,6 +37,35 @@ fn a_new_session_answers_with_modes_and_options() {
     drop(puppets);
 }
 
+/// R176: the options of a session are those its own agent gave it, whatever another session's agent offers later.
+#[test]
+fn options_of_a_session_are_its_own() {
+    let mut scene = Scene::open();
+    let initialize = json!({"protocolVersion": 1, "agentCapabilities": {}, "authMethods": []});
+    let offer = |values: [&str; 2]| {
+        let options: Vec<Value> = values.iter().map(|v| json!({"value": v, "name": v})).collect();
+        json!([{"id": "model", "name": "Model", "type": "select", "currentValue": values[0], "options": options}])
+    };
+    scene.puppets =
+        scene.puppets.answer_with(initialize.clone(), json!({"configOptions": offer(["a", "b"])}));
+    let (old, mut peer) = scene.session("old");
+    scene.puppets = scene.puppets.answer_with(initialize, json!({"configOptions": offer(["c", "d"])}));
+    let (new, _peer) = scene.session("new");
+    let set = |session: &str, value: &str| json!({"sessionId": session, "configId": "model", "value": value});
+    let id = scene.host.request("session/set_config_option", set(&old, "b"));
+    let asked = peer.expect("session/set_config_option");
+    peer.reply(&asked, json!({}));
+    let listed = scene.host.result(&id)["configOptions"][0].clone();
+    assert_eq!(
+        (&listed["currentValue"], &listed["options"]),
+        (&json!("b"), &offer(["a", "b"])[0]["options"])
+    );
+    for (session, foreign) in [(&old, "d"), (&new, "a")] {
+        let id = scene.host.request("session/set_config_option", set(session, foreign));
+        assert_eq!(scene.host.error(&id)["code"], -32602);
+    }
+}
+
 /// R34: a directory that is none is refused before anything is made.
 #[test]
 fn a_wrong_directory_leaves_nothing_behind() {

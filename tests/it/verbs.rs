@@ -190,8 +190,9 @@ fn a_removed_session_is_gone() {
     let old = saved(&mut scene);
     let (new, peer) = scene.session("work");
     for id in [&old, &new] {
-        assert_eq!(done(&scene.sandbox, &["rm", id]), format!("removed {id}\n"));
-        assert!(done(&scene.sandbox, &["rm", "--yes", "--json", id]).contains("{}"));
+        refused(&scene.sandbox, &["rm", id], 1, "say --yes");
+        assert_eq!(done(&scene.sandbox, &["rm", "--yes", id]), format!("removed {id}\n"));
+        refused(&scene.sandbox, &["rm", "--yes", id], 1, "no id starts with that");
     }
     assert!(!crate::process::alive(peer.pid()));
     assert_eq!(done(&scene.sandbox, &["ls", "--all"]), "no sessions\n");
